@@ -1,0 +1,1 @@
+//! The nouns of Silica. No I/O, no async, no serde.

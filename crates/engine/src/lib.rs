@@ -1,0 +1,3 @@
+//! Sandboxes, kernels, templates and the pool, on top of the jail.
+
+pub mod template;

@@ -1,0 +1,1 @@
+//! Templates: what a sandbox starts from.

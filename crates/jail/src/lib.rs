@@ -1,0 +1,1 @@
+//! Linux confinement: zone, shell, enter.
