@@ -1,0 +1,37 @@
+//! What was really enforced for one sandbox, measure by measure.
+
+/// How far a measure is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// Fully, by the named mechanism.
+    Full(String),
+    /// In part; the text says how far.
+    Partial(String),
+    /// Not at all; the text says why.
+    Missing(String),
+}
+
+/// One measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Its stable name.
+    pub name: &'static str,
+    /// How far it is in force.
+    pub enforcement: Enforcement,
+}
+
+/// The report: every measure, in a fixed order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Containment {
+    /// The isolation tier.
+    pub tier: &'static str,
+    /// The measures.
+    pub measures: Vec<Measure>,
+}
+
+impl Containment {
+    /// Whether every measure is fully in force.
+    pub fn is_full(&self) -> bool {
+        self.measures.iter().all(|measure| matches!(measure.enforcement, Enforcement::Full(_)))
+    }
+}

@@ -1,0 +1,270 @@
+//! What one sandbox may use. A `Limits` exists only if every value lies within the operator's maximum.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+/// The name of one limit, the same in messages, flags and JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Memory of all processes and writable files.
+    Memory,
+    /// Processor seconds of one cell.
+    Cpu,
+    /// Seconds on the clock of one cell.
+    Wall,
+    /// Share of processors.
+    Cpus,
+    /// Processes and threads.
+    Processes,
+    /// Open files of one process.
+    OpenFiles,
+    /// All writable files together.
+    Disk,
+    /// One file.
+    FileSize,
+    /// Bytes kept of each of stdout and stderr.
+    Output,
+    /// Number of results of one cell.
+    Results,
+    /// Bytes of all results of one cell.
+    ResultBytes,
+}
+
+impl Limit {
+    /// Its name in messages and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Wall => "wall",
+            Self::Cpus => "cpus",
+            Self::Processes => "processes",
+            Self::OpenFiles => "open_files",
+            Self::Disk => "disk",
+            Self::FileSize => "file_size",
+            Self::Output => "output",
+            Self::Results => "results",
+            Self::ResultBytes => "result_bytes",
+        }
+    }
+
+    /// The flag of `silica run` that sets it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Memory => "--memory",
+            Self::Cpu => "--cpu-seconds",
+            Self::Wall => "--timeout",
+            Self::Cpus => "--cpus",
+            Self::Processes => "--processes",
+            Self::OpenFiles => "--open-files",
+            Self::Disk => "--disk",
+            Self::FileSize => "--file-size",
+            Self::Output => "--output",
+            Self::Results => "--results",
+            Self::ResultBytes => "--result-bytes",
+        }
+    }
+}
+
+/// What one sandbox may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory of all processes and writable files.
+    pub memory_bytes: u64,
+    /// Processor time of one cell.
+    pub cpu: Duration,
+    /// Time on the clock of one cell.
+    pub wall: Duration,
+    /// Thousandths of one processor.
+    pub cpu_millis: u32,
+    /// Processes and threads.
+    pub processes: u32,
+    /// Open files of one process.
+    pub open_files: u32,
+    /// All writable files together.
+    pub disk_bytes: u64,
+    /// One file.
+    pub file_bytes: u64,
+    /// Bytes kept of each of stdout and stderr.
+    pub output_bytes: u64,
+    /// Number of results of one cell.
+    pub results: u32,
+    /// Bytes of all results of one cell.
+    pub result_bytes: u64,
+}
+
+impl Default for Limits {
+    /// The defaults of the documentation. They are the tight end, so falling back to them is safe.
+    fn default() -> Self {
+        Self {
+            memory_bytes: 512 * MIB,
+            cpu: Duration::from_secs(30),
+            wall: Duration::from_mins(1),
+            cpu_millis: 1000,
+            processes: 128,
+            open_files: 1024,
+            disk_bytes: 100 * MIB,
+            file_bytes: 100 * MIB,
+            output_bytes: 64 * KIB,
+            results: 64,
+            result_bytes: 16 * MIB,
+        }
+    }
+}
+
+/// The most an operator lets anybody ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitsMax(pub Limits);
+
+impl Default for LimitsMax {
+    fn default() -> Self {
+        Self(Limits {
+            memory_bytes: 16 * GIB,
+            cpu: Duration::from_hours(1),
+            wall: Duration::from_hours(1),
+            cpu_millis: 64_000,
+            processes: 4096,
+            open_files: 65_536,
+            disk_bytes: 8 * GIB,
+            file_bytes: 8 * GIB,
+            output_bytes: 64 * MIB,
+            results: 1024,
+            result_bytes: 64 * MIB,
+        })
+    }
+}
+
+/// The least memory an interpreter with its libraries can live in.
+const MEMORY_BYTES_MIN: u64 = 32 * MIB;
+/// The least writable space that holds a file system at all.
+const DISK_BYTES_MIN: u64 = 64 * KIB;
+/// The kernel's least share: one thousandth of a 50 ms period would round to nothing.
+const CPU_MILLIS_MIN: u32 = 20;
+/// An interpreter and one helper.
+const PROCESSES_MIN: u32 = 2;
+/// The three streams, the control socket and some modules.
+const OPEN_FILES_MIN: u32 = 16;
+
+/// A limit that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// Zero or too little to work with.
+    #[error("the {} limit is {asked}, but at least {least} is needed", .limit.name())]
+    TooSmall {
+        /// Which.
+        limit: Limit,
+        /// What was asked for.
+        asked: String,
+        /// The least that works.
+        least: String,
+    },
+    /// More than the operator allows.
+    #[error("the {} limit is {asked}, but at most {most} is allowed here", .limit.name())]
+    TooLarge {
+        /// Which.
+        limit: Limit,
+        /// What was asked for.
+        asked: String,
+        /// The operator's maximum.
+        most: String,
+    },
+    /// Files live in memory, so they cannot be larger than it.
+    #[error(
+        "the disk limit is {disk}, but files are kept in memory and the memory limit is {memory}"
+    )]
+    DiskOverMemory {
+        /// What was asked for.
+        disk: String,
+        /// The memory limit.
+        memory: String,
+    },
+}
+
+impl Limits {
+    /// Checks every value against what works and what the operator allows.
+    pub fn checked(self, max: &LimitsMax) -> Result<Self, LimitError> {
+        let max = &max.0;
+        within(Limit::Memory, self.memory_bytes, MEMORY_BYTES_MIN, max.memory_bytes, bytes)?;
+        within(Limit::Cpu, self.cpu.as_millis() as u64, 1, max.cpu.as_millis() as u64, millis)?;
+        within(Limit::Wall, self.wall.as_millis() as u64, 1, max.wall.as_millis() as u64, millis)?;
+        let (cpus, cpus_max) = (u64::from(self.cpu_millis), u64::from(max.cpu_millis));
+        within(Limit::Cpus, cpus, CPU_MILLIS_MIN.into(), cpus_max, thousandths)?;
+        let (processes, most) = (self.processes.into(), max.processes.into());
+        within(Limit::Processes, processes, PROCESSES_MIN.into(), most, plain)?;
+        let (files, most) = (self.open_files.into(), max.open_files.into());
+        within(Limit::OpenFiles, files, OPEN_FILES_MIN.into(), most, plain)?;
+        within(Limit::Disk, self.disk_bytes, DISK_BYTES_MIN, max.disk_bytes, bytes)?;
+        within(Limit::FileSize, self.file_bytes, 1, max.file_bytes, bytes)?;
+        within(Limit::Output, self.output_bytes, 1, max.output_bytes, bytes)?;
+        within(Limit::Results, self.results.into(), 1, max.results.into(), plain)?;
+        within(Limit::ResultBytes, self.result_bytes, 1, max.result_bytes, bytes)?;
+        if self.disk_bytes >= self.memory_bytes {
+            let (disk, memory) = (bytes(self.disk_bytes), bytes(self.memory_bytes));
+            return Err(LimitError::DiskOverMemory { disk, memory });
+        }
+        Ok(self)
+    }
+
+    /// The value of one limit, for people.
+    pub fn describe(&self, limit: Limit) -> String {
+        match limit {
+            Limit::Memory => bytes(self.memory_bytes),
+            Limit::Cpu => millis(self.cpu.as_millis() as u64),
+            Limit::Wall => millis(self.wall.as_millis() as u64),
+            Limit::Cpus => thousandths(self.cpu_millis.into()),
+            Limit::Processes => plain(self.processes.into()),
+            Limit::OpenFiles => plain(self.open_files.into()),
+            Limit::Disk => bytes(self.disk_bytes),
+            Limit::FileSize => bytes(self.file_bytes),
+            Limit::Output => bytes(self.output_bytes),
+            Limit::Results => plain(self.results.into()),
+            Limit::ResultBytes => bytes(self.result_bytes),
+        }
+    }
+}
+
+fn within(
+    limit: Limit,
+    asked: u64,
+    least: u64,
+    most: u64,
+    show: fn(u64) -> String,
+) -> Result<(), LimitError> {
+    if asked < least {
+        let (asked, least) = (show(asked), show(least));
+        return Err(LimitError::TooSmall { limit, asked, least });
+    }
+    if asked > most {
+        let (asked, most) = (show(asked), show(most));
+        return Err(LimitError::TooLarge { limit, asked, most });
+    }
+    Ok(())
+}
+
+fn plain(number: u64) -> String {
+    number.to_string()
+}
+
+fn thousandths(number: u64) -> String {
+    format!("{}", number as f64 / 1000.0)
+}
+
+fn millis(number: u64) -> String {
+    format!("{} s", number as f64 / 1000.0)
+}
+
+/// A number of bytes in the largest unit that divides it.
+pub(crate) fn bytes(number: u64) -> String {
+    for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
+        if number >= unit && number.is_multiple_of(unit) {
+            return format!("{} {name}", number / unit);
+        }
+    }
+    format!("{number} bytes")
+}

@@ -1,0 +1,105 @@
+//! How a cell ended. The guest's code failing is data, not an error of ours.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Limit, Limits};
+
+/// How a cell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran to its end.
+    Ok,
+    /// It raised an exception that nothing caught.
+    Raised,
+    /// It asked to exit with this status.
+    Exited(i32),
+    /// It was interrupted from outside.
+    Interrupted,
+    /// It ran out of time on the clock.
+    TimedOut,
+    /// It ran out of processor time.
+    CpuExceeded,
+    /// The kernel killed its interpreter for lack of memory.
+    OutOfMemory,
+    /// Its interpreter was ended by this signal.
+    Crashed(i32),
+    /// Its interpreter left with this status without saying so.
+    Vanished(i32),
+    /// Its interpreter stopped speaking the protocol.
+    Disconnected,
+    /// The whole sandbox ended under it.
+    SandboxDied,
+}
+
+impl Outcome {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Raised => "raised",
+            Self::Exited(_) => "exited",
+            Self::Interrupted => "interrupted",
+            Self::TimedOut => "timed_out",
+            Self::CpuExceeded => "cpu_exceeded",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Crashed(_) => "crashed",
+            Self::Vanished(_) => "vanished",
+            Self::Disconnected => "disconnected",
+            Self::SandboxDied => "sandbox_died",
+        }
+    }
+
+    /// The exit status a shell would show for it.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Self::Ok => 0,
+            Self::Raised => 1,
+            Self::Exited(status) | Self::Vanished(status) => status & 0xff,
+            Self::Interrupted => 130,
+            Self::TimedOut => 124,
+            Self::CpuExceeded => 152,
+            Self::OutOfMemory => 137,
+            Self::Crashed(signal) => 128 + signal,
+            Self::Disconnected | Self::SandboxDied => 70,
+        }
+    }
+
+    /// What happened, for people; `None` where the code's own words say it all.
+    pub fn explain(self, limits: &Limits) -> Option<String> {
+        let hit = |limit: Limit, what: &str| Some(LimitHit::new(limit, limits, what).message);
+        match self {
+            Self::Ok | Self::Raised | Self::Exited(_) => None,
+            Self::Interrupted => Some("interrupted".to_owned()),
+            Self::TimedOut => hit(Limit::Wall, "the code ran longer than"),
+            Self::CpuExceeded => hit(Limit::Cpu, "the code used more processor time than"),
+            Self::OutOfMemory => hit(Limit::Memory, "the code needed more memory than"),
+            Self::Crashed(signal) => Some(format!("the interpreter was killed by signal {signal}")),
+            Self::Vanished(status) => {
+                Some(format!("the interpreter left with status {status} in the middle of the code"))
+            }
+            Self::Disconnected => {
+                Some("the code broke the connection between interpreter and host".to_owned())
+            }
+            Self::SandboxDied => Some("the sandbox ended while the code ran".to_owned()),
+        }
+    }
+}
+
+/// A limit that a cell ran into, with words that say what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitHit {
+    /// Which.
+    pub limit: Limit,
+    /// What was hit and how to raise it.
+    pub message: String,
+}
+
+impl LimitHit {
+    /// Words of the shape "«what» 60 s (the wall limit); raise it with --timeout".
+    pub fn new(limit: Limit, limits: &Limits, what: &str) -> Self {
+        let (value, name, flag) = (limits.describe(limit), limit.name(), limit.flag());
+        let message = format!("{what} {value} (the {name} limit); raise it with {flag}");
+        Self { limit, message }
+    }
+}
