@@ -1,0 +1,37 @@
+//! The gate: native code that takes one process into a shell and locks it in there.
+//!
+//! It is built twice from this source. As an ordinary library the zone master links it, for
+//! interpreters and commands that start by `exec`. As the freestanding `gate.so` the zygote loads
+//! it, so that no Python code takes part in the locking: Python forks, calls, and is called back
+//! locked in. Therefore: no `std`, no allocation, no libc; raw system calls only, and every step
+//! either succeeds or ends the attempt.
+#![no_std]
+#![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("Silica's jail is written for and tested on x86-64 Linux only");
+
+mod enter;
+mod sys;
+mod verify;
+mod zygote;
+
+pub use enter::{FinalFilter, Step, enter, forsake, keep_calls, report_refusal};
+pub use sys::{Errno, Instruction};
+pub use zygote::{
+    ENTRY_FDS_MAX, Entry, EntryRequest, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,
+    RLIMITS_MAX, Rlimit, confine_zygote, silica_enter, silica_gate_entry_size,
+    silica_zygote_forked, silica_zygote_lock, silica_zygote_wait,
+};
+
+/// The precompiled `core` names this symbol in its unwind tables; nothing here unwinds.
+#[cfg(silica_gate_so)]
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// Ends the process: in the freestanding build there is nobody to unwind to.
+#[cfg(silica_gate_so)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    sys::exit_group(122)
+}

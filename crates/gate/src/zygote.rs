@@ -1,0 +1,318 @@
+//! The zygote's half: what it receives from the zone master, and the C interface Python calls.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use crate::enter::{self, FinalFilter};
+use crate::sys::{self, EINTR, EINVAL, Errno, Instruction};
+use crate::verify;
+
+/// The most resource limits an entry carries.
+pub const RLIMITS_MAX: usize = 12;
+
+/// The namespaces a process joins by itself, in the order their descriptors come: the network
+/// namespace first, because it belongs to the zone; then the user namespace, because joining it gives
+/// the rights over the others. The pid namespace is not here: it is joined by the fork.
+pub const NAMESPACES: [(&str, usize); 6] = [
+    ("net", 0x4000_0000),
+    ("user", 0x1000_0000),
+    ("mnt", 0x0002_0000),
+    ("ipc", 0x0800_0000),
+    ("uts", 0x0400_0000),
+    ("cgroup", 0x0200_0000),
+];
+
+/// How many descriptors come before those of the cgroups: pid namespace, threshold, control, stdout,
+/// stderr.
+const FIXED_FDS: usize = 5;
+
+/// The most descriptors that come with an entry.
+pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 8;
+
+/// A notice that a child was forked into its shell; `status` is 0 or the error number.
+pub const NOTICE_FORKED: u32 = 1;
+
+/// A notice that a child ended; `status` is its wait status.
+pub const NOTICE_EXITED: u32 = 2;
+
+/// One resource limit, soft and hard alike.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Rlimit {
+    /// `RLIMIT_*`.
+    pub resource: u32,
+    /// Keeps the layout free of padding.
+    pub reserved: u32,
+    /// The limit.
+    pub value: u64,
+}
+
+/// What the zone master asks of a zygote: one child, in this shell, like this.
+///
+/// Both ends are built from this file, so the bytes are the message. Descriptors come beside it: the
+/// pid namespace, the threshold, control, stdout, stderr, then one `cgroup.procs` per hierarchy.
+///
+/// The threshold is a socket on which the other namespaces arrive once the shell stands. So a child
+/// can be forked while its shell is still being built.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct EntryRequest {
+    /// The kernel's number, given back in notices.
+    pub id: u64,
+    /// Inode numbers of the zone's namespaces: user, mnt, net, ipc, uts, pid, cgroup.
+    pub zone_namespaces: [u64; 7],
+    /// Resource limits; the first `rlimit_count` count.
+    pub rlimits: [Rlimit; RLIMITS_MAX],
+    /// How many of `rlimits` are set.
+    pub rlimit_count: u32,
+    /// The user id to take, as seen inside.
+    pub uid: u32,
+    /// The group id to take, as seen inside.
+    pub gid: u32,
+    /// Not 0: the host has Landlock, use it.
+    pub landlock: u32,
+    /// Keeps the layout free of padding.
+    pub reserved: u32,
+    /// For tests: the number of the step that fails on purpose; 0 for none.
+    pub fail_at: u32,
+}
+
+/// An entry request together with the descriptors that came with it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What was asked for.
+    pub request: EntryRequest,
+    fds: [i32; ENTRY_FDS_MAX],
+    fd_count: usize,
+}
+
+impl Entry {
+    /// Puts a request and its descriptors together; fails when there are too few or too many.
+    pub fn new(request: EntryRequest, fds: &[i32]) -> Result<Self, Errno> {
+        if fds.len() < FIXED_FDS || fds.len() > ENTRY_FDS_MAX {
+            return Err(EINVAL);
+        }
+        let mut entry = Self { request, fds: [-1; ENTRY_FDS_MAX], fd_count: fds.len() };
+        entry.fds[..fds.len()].copy_from_slice(fds);
+        Ok(entry)
+    }
+
+    fn pid_namespace(&self) -> i32 {
+        self.fds[0]
+    }
+
+    pub(crate) fn threshold(&self) -> i32 {
+        self.fds[1]
+    }
+
+    pub(crate) fn streams(&self) -> [i32; 3] {
+        [self.fds[2], self.fds[3], self.fds[4]]
+    }
+
+    pub(crate) fn cgroups(&self) -> &[i32] {
+        &self.fds[FIXED_FDS..self.fd_count.clamp(FIXED_FDS, ENTRY_FDS_MAX)]
+    }
+
+    pub(crate) fn rlimits(&self) -> &[Rlimit] {
+        &self.request.rlimits[..(self.request.rlimit_count as usize).min(RLIMITS_MAX)]
+    }
+
+    fn close(&self) {
+        for &fd in &self.fds[..self.fd_count.min(ENTRY_FDS_MAX)] {
+            sys::close(fd);
+        }
+    }
+}
+
+/// What a zygote tells the zone master.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Notice {
+    /// `NOTICE_FORKED` or `NOTICE_EXITED`.
+    pub kind: u32,
+    /// The child, in the zone's pid namespace.
+    pub pid: i32,
+    /// The kernel's number for a fork; 0 for an exit.
+    pub id: u64,
+    /// See the kinds.
+    pub status: i32,
+    /// Keeps the layout free of padding.
+    pub reserved: u32,
+}
+
+const SIGCHLD_MASK: u64 = 1 << (17 - 1);
+const CLONE_NEWPID: usize = 0x2000_0000;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const PR_SET_DUMPABLE: usize = 4;
+
+/// The zygote's own pid namespace, to point back at after each fork.
+static OWN_PID_NAMESPACE: AtomicI32 = AtomicI32::new(-1);
+static CHILD_SIGNALS: AtomicI32 = AtomicI32::new(-1);
+
+fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: used on the `repr(C)` messages above only, which have no padding; the slice covers
+    // exactly the borrowed value.
+    unsafe { core::slice::from_raw_parts(core::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+fn bytes_of_mut<T: Copy>(value: &mut T) -> &mut [u8] {
+    // SAFETY: as above; every bit pattern is a value of those types, since they hold integers only.
+    unsafe { core::slice::from_raw_parts_mut(core::ptr::from_mut(value).cast(), size_of::<T>()) }
+}
+
+impl EntryRequest {
+    /// The message's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        bytes_of(self)
+    }
+}
+
+impl Notice {
+    /// Reads a notice from a packet of exactly its size.
+    pub fn from_bytes(packet: &[u8]) -> Option<Self> {
+        let mut notice = Self::default();
+        let bytes = bytes_of_mut(&mut notice);
+        if packet.len() != bytes.len() {
+            return None;
+        }
+        bytes.copy_from_slice(packet);
+        Some(notice)
+    }
+}
+
+fn code(result: Result<i32, Errno>) -> i32 {
+    result.unwrap_or_else(|errno| -errno.0)
+}
+
+/// Returns how many bytes Python must set aside for an entry.
+#[unsafe(no_mangle)]
+pub extern "C" fn silica_gate_entry_size() -> i32 {
+    size_of::<Entry>() as i32
+}
+
+/// Readies the zygote, which `confine_zygote` locked in before its program started: remembers its
+/// own pid namespace, takes child signals by descriptor, and hides its memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn silica_zygote_lock(_socket: i32) -> i32 {
+    code(lock())
+}
+
+fn lock() -> Result<i32, Errno> {
+    verify::zygote_confined()?;
+    OWN_PID_NAMESPACE.store(sys::open(c"/proc/self/ns/pid", sys::O_RDONLY)?, Ordering::Relaxed);
+    sys::set_signal_mask(SIGCHLD_MASK)?;
+    CHILD_SIGNALS.store(sys::signalfd(SIGCHLD_MASK)?, Ordering::Relaxed);
+    sys::prctl(PR_SET_DUMPABLE, 0)?;
+    Ok(0)
+}
+
+/// Confines a process that is about to become a zygote. Of all capabilities only `CAP_SYS_ADMIN`
+/// over its own user namespace stays, because pointing children at a pid namespace needs it. The
+/// allow-list is loaded here, before any module of the template is imported.
+pub fn confine_zygote(landlock: bool, filter: &[Instruction]) -> Result<(), Errno> {
+    enter::keep_capabilities(CAP_SYS_ADMIN)?;
+    enter::restrict(landlock)?;
+    sys::load_filter(filter)
+}
+
+/// Waits for an entry request and points the next fork at its shell; reaps children meanwhile.
+/// Returns 1 with `entry` filled, 0 when the zone master has gone, or a negative error number.
+///
+/// # Safety
+/// `entry` must point to `silica_gate_entry_size()` writable bytes, aligned to 8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn silica_zygote_wait(socket: i32, entry: *mut Entry) -> i32 {
+    code(wait(socket).map(|received| match received {
+        Some(received) => {
+            // SAFETY: the caller vouches for the pointer.
+            unsafe { entry.write(received) };
+            1
+        }
+        None => 0,
+    }))
+}
+
+fn wait(socket: i32) -> Result<Option<Entry>, Errno> {
+    loop {
+        let signals = CHILD_SIGNALS.load(Ordering::Relaxed);
+        let (request_waits, child_ended) = match sys::wait_readable(socket, signals) {
+            Err(EINTR) => continue,
+            other => other?,
+        };
+        if child_ended {
+            report_exits(socket, signals);
+        }
+        if request_waits {
+            return take_request(socket);
+        }
+    }
+}
+
+fn report_exits(socket: i32, signals: i32) {
+    let mut drained = [0; 128];
+    while sys::read(signals, &mut drained).is_ok() {}
+    while let Some((pid, status)) = sys::reap() {
+        let notice = Notice { kind: NOTICE_EXITED, pid, status, ..Notice::default() };
+        let _ = sys::send(socket, bytes_of(&notice));
+    }
+}
+
+fn take_request(socket: i32) -> Result<Option<Entry>, Errno> {
+    let mut request = EntryRequest::default();
+    let mut fds = [-1; ENTRY_FDS_MAX];
+    let (length, count) = sys::receive(socket, bytes_of_mut(&mut request), &mut fds)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    let aimed = Entry::new(request, &fds[..count])
+        .and_then(|entry| sys::setns(entry.pid_namespace(), CLONE_NEWPID).map(|()| entry));
+    match aimed {
+        Ok(entry) if length == size_of::<EntryRequest>() => Ok(Some(entry)),
+        // A shell that died meanwhile, or a request that makes no sense: that is its end, not ours.
+        other => {
+            for &fd in &fds[..count] {
+                sys::close(fd);
+            }
+            let status = other.err().unwrap_or(EINVAL).0;
+            let notice =
+                Notice { kind: NOTICE_FORKED, pid: -1, id: request.id, status, reserved: 0 };
+            sys::send(socket, bytes_of(&notice))?;
+            wait(socket)
+        }
+    }
+}
+
+/// In the zygote after a fork: points back at its own pid namespace and tells the zone master.
+///
+/// # Safety
+/// `entry` must point to what `silica_zygote_wait` filled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn silica_zygote_forked(socket: i32, entry: *const Entry, pid: i32) -> i32 {
+    // SAFETY: the caller vouches for the pointer.
+    let entry = unsafe { entry.read() };
+    entry.close();
+    let status = if pid < 0 { 11 } else { 0 };
+    let notice = Notice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
+    code(
+        sys::setns(OWN_PID_NAMESPACE.load(Ordering::Relaxed), CLONE_NEWPID)
+            .and_then(|()| sys::send(socket, bytes_of(&notice)))
+            .map(|_| 0),
+    )
+}
+
+/// In the child: enters the shell and locks in. Negative: the process must end at once.
+///
+/// # Safety
+/// `entry` must point to what `silica_zygote_wait` filled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn silica_enter(entry: *const Entry) -> i32 {
+    // SAFETY: the caller vouches for the pointer.
+    let entry = unsafe { entry.read() };
+    match enter::enter(&entry, FinalFilter::Inherited) {
+        Ok(()) => 0,
+        Err(refusal) => {
+            enter::report_refusal(&entry, refusal);
+            -refusal.1.0
+        }
+    }
+}
