@@ -1,1 +1,18 @@
-//! Linux confinement: zone, shell, enter.
+//! Linux confinement: zone, shell, enter. Knows nothing of Python, HTTP or what files mean.
+//!
+//! The engine holds a [`client::Zone`]; behind it stands a zone master process ([`zone`]) that makes
+//! shells ([`shell`]) and puts processes into them through the gate. See `ARCHITECTURE.md`.
+
+pub mod cgroup;
+pub mod client;
+pub mod protocol;
+pub mod seccomp;
+pub mod shell;
+mod sys;
+mod zone;
+
+pub use sys::landlock_version;
+pub use zone::run_zone;
+
+/// The freestanding gate, to be placed beside the guest's code.
+pub const GATE_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.so"));

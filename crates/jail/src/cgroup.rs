@@ -1,0 +1,263 @@
+//! Control groups: v1, v2 and the mix of both, behind one set of verbs.
+//!
+//! The host side (`host`) finds the controllers, makes the zone's own group once, while it still has
+//! the privilege, and hands it to the zone's user. From then on the zone master makes, limits, reads
+//! and removes one group per sandbox without any privilege on the host.
+
+pub mod host;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+/// A controller Silica limits or measures with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Controller {
+    /// Memory and swap.
+    Memory,
+    /// Number of processes and threads.
+    Pids,
+    /// Share of processor time.
+    Cpu,
+    /// Processor time used; part of `cpu` in v2.
+    Cpuacct,
+}
+
+impl Controller {
+    /// Every controller, in a fixed order.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::Cpu, Self::Cpuacct];
+
+    /// The kernel's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+            Self::Cpuacct => "cpuacct",
+        }
+    }
+}
+
+/// Which interface a hierarchy speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// One hierarchy per controller.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// What a group allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupLimits {
+    pub(crate) memory_bytes: u64,
+    pub(crate) processes: u32,
+    /// Thousandths of one processor.
+    pub(crate) cpu_millis: u32,
+}
+
+/// What a group has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time, if measured.
+    pub cpu_us: Option<u64>,
+    /// The most memory held at once, if measured.
+    pub memory_peak_bytes: Option<u64>,
+    /// Memory held now, if measured.
+    pub memory_bytes: Option<u64>,
+    /// How many processes the kernel killed for lack of memory.
+    pub oom_kills: u64,
+    /// How often a fork was refused for the number of processes.
+    pub fork_refusals: u64,
+}
+
+/// One hierarchy with the zone's own directory in it.
+#[derive(Debug)]
+pub(crate) struct Hierarchy {
+    pub(crate) version: Version,
+    pub(crate) controllers: Vec<Controller>,
+    pub(crate) directory: OwnedFd,
+}
+
+impl Hierarchy {
+    fn has(&self, controller: Controller) -> bool {
+        self.controllers.contains(&controller)
+    }
+}
+
+/// The zone's hierarchies; empty where the host offers none.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    pub(crate) hierarchies: Vec<Hierarchy>,
+}
+
+/// The length of a processor accounting period: the kernel's default, so that v1 need not be told.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// More than any control file holds.
+const CONTROL_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+impl Groups {
+    /// Whether some hierarchy has the controller.
+    pub(crate) fn has(&self, controller: Controller) -> bool {
+        self.hierarchies.iter().any(|hierarchy| hierarchy.has(controller))
+    }
+
+    /// Whether swap is limited along with memory, or there is none to use.
+    pub(crate) fn limits_swap(&self) -> bool {
+        let no_swap =
+            std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() < 2);
+        let file = |hierarchy: &Hierarchy| match hierarchy.version {
+            Version::V1 => "memory.memsw.limit_in_bytes",
+            Version::V2 => "memory.swap.max",
+        };
+        let limited = |hierarchy: &Hierarchy| {
+            hierarchy.has(Controller::Memory)
+                && read_file(hierarchy, host::ZONE_GROUP, file(hierarchy)).is_ok()
+        };
+        no_swap || self.hierarchies.iter().any(limited)
+    }
+
+    /// Makes the group `name` in every hierarchy, without limits.
+    pub(crate) fn create(&self, name: &str) -> io::Result<()> {
+        for hierarchy in &self.hierarchies {
+            rustix::fs::mkdirat(&hierarchy.directory, name, Mode::from_raw_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of a group.
+    pub(crate) fn limit(&self, name: &str, limits: &GroupLimits) -> io::Result<()> {
+        let quota = CPU_PERIOD_US * u64::from(limits.cpu_millis) / 1000;
+        for hierarchy in &self.hierarchies {
+            let set = |file: &str, value: String| write_file(hierarchy, name, file, &value);
+            match hierarchy.version {
+                Version::V1 => {
+                    if hierarchy.has(Controller::Memory) {
+                        limit_memory_v1(hierarchy, name, limits.memory_bytes)?;
+                    }
+                    if hierarchy.has(Controller::Cpu) {
+                        set("cpu.cfs_quota_us", quota.to_string())?;
+                    }
+                }
+                Version::V2 => {
+                    if hierarchy.has(Controller::Memory) {
+                        set("memory.max", limits.memory_bytes.to_string())?;
+                        optional(set("memory.swap.max", "0".to_owned()))?;
+                    }
+                    if hierarchy.has(Controller::Cpu) {
+                        set("cpu.max", format!("{quota} {CPU_PERIOD_US}"))?;
+                    }
+                }
+            }
+            if hierarchy.has(Controller::Pids) {
+                set("pids.max", limits.processes.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the files through which a process moves itself into the group.
+    pub(crate) fn doors(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
+        let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::WRONLY);
+        self.hierarchies.iter().map(open).collect()
+    }
+
+    /// Reads what the group has used.
+    pub(crate) fn usage(&self, name: &str) -> Usage {
+        let mut usage = Usage::default();
+        for hierarchy in &self.hierarchies {
+            let read = |file: &str| read_file(hierarchy, name, file).unwrap_or_default();
+            let number = |file: &str| read(file).trim().parse::<u64>().ok();
+            if hierarchy.has(Controller::Pids) {
+                usage.fork_refusals = field(&read("pids.events"), "max").unwrap_or(0);
+            }
+            match hierarchy.version {
+                Version::V1 => {
+                    if hierarchy.has(Controller::Memory) {
+                        usage.memory_peak_bytes = number("memory.max_usage_in_bytes");
+                        usage.memory_bytes = number("memory.usage_in_bytes");
+                        usage.oom_kills =
+                            field(&read("memory.oom_control"), "oom_kill").unwrap_or(0);
+                    }
+                    if hierarchy.has(Controller::Cpuacct) {
+                        usage.cpu_us =
+                            number("cpuacct.usage").map(|nanoseconds| nanoseconds / 1000);
+                    }
+                }
+                Version::V2 => {
+                    if hierarchy.has(Controller::Memory) {
+                        usage.memory_bytes = number("memory.current");
+                        usage.memory_peak_bytes = number("memory.peak").or(usage.memory_bytes);
+                        usage.oom_kills = field(&read("memory.events"), "oom_kill").unwrap_or(0);
+                    }
+                    usage.cpu_us = field(&read("cpu.stat"), "usage_usec").or(usage.cpu_us);
+                }
+            }
+        }
+        usage
+    }
+
+    /// Removes the group; `Busy` errors are the caller's to try again.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        let mut result = Ok(());
+        for hierarchy in &self.hierarchies {
+            match rustix::fs::unlinkat(&hierarchy.directory, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(errno) => result = Err(errno.into()),
+            }
+        }
+        result
+    }
+}
+
+/// v1 wants memory+swap never below memory: lower memory first, raise swap first.
+fn limit_memory_v1(hierarchy: &Hierarchy, name: &str, bytes: u64) -> io::Result<()> {
+    let set = |file: &str| write_file(hierarchy, name, file, &bytes.to_string());
+    let (memory, both) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
+    match set(memory) {
+        Ok(()) => optional(set(both)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            optional(set(both))?;
+            set(memory)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Forgives a missing control file: the kernel was built without that accounting.
+fn optional(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// The number after `key` in a file of `key value` lines.
+fn field(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+fn open_file(hierarchy: &Hierarchy, name: &str, file: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = format!("{name}/{file}");
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::openat(hierarchy.directory.as_fd(), path, flags, Mode::empty())?)
+}
+
+fn write_file(hierarchy: &Hierarchy, name: &str, file: &str, value: &str) -> io::Result<()> {
+    let opened = open_file(hierarchy, name, file, OFlags::WRONLY)?;
+    std::fs::File::from(opened).write_all(value.as_bytes())
+}
+
+fn read_file(hierarchy: &Hierarchy, name: &str, file: &str) -> io::Result<String> {
+    let opened = open_file(hierarchy, name, file, OFlags::RDONLY)?;
+    let mut text = String::new();
+    std::fs::File::from(opened).take(CONTROL_FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,359 @@
+//! The engine's end of a zone: starting it, speaking to it, and clearing up after dead ones.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::cgroup::host::{self, Place};
+use crate::protocol::{
+    self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, Verb, ZoneConfig, ZoneFacts,
+};
+
+/// How a zone is to be started.
+#[derive(Clone, Debug)]
+pub struct ZoneOptions {
+    /// The program whose process becomes the zone, and its arguments.
+    pub program: (PathBuf, Vec<String>),
+    /// Where lock files of running zones are kept.
+    pub run_directory: PathBuf,
+    /// What of the host's offers to use.
+    pub use_of_host: UseOfHost,
+}
+
+/// What of the host's offers to use; tests take some away to see that the rest is told truthfully.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UseOfHost {
+    /// Limit by cgroups where there are any.
+    pub cgroups: bool,
+    /// Give each sandbox a host user id of its own where that is possible.
+    pub unique_ids: bool,
+}
+
+/// Why a zone could not be started or spoken to.
+#[derive(Debug, thiserror::Error)]
+pub enum ZoneError {
+    /// The run directory or its locks cannot be used.
+    #[error("cannot use the run directory {0}")]
+    RunDirectory(PathBuf, #[source] io::Error),
+    /// No range of host ids could be had. Going on without would run guests under our own id.
+    #[error("cannot reserve a range of host user ids in {ID_LOCKS}")]
+    Ids(#[source] io::Error),
+    /// The process could not be started.
+    #[error("cannot start the zone process")]
+    Spawn(#[source] io::Error),
+    /// The zone could not set itself up.
+    #[error("the zone could not be set up at step {}", .0.step)]
+    Setup(#[source] Failure),
+    /// The conversation broke off.
+    #[error("the zone process ended unexpectedly")]
+    Gone,
+    /// The socket failed.
+    #[error("cannot speak to the zone process")]
+    Socket(#[source] io::Error),
+}
+
+/// What comes from a zone.
+#[derive(Debug)]
+pub enum Incoming {
+    /// The reply to a request, with its descriptors.
+    Reply {
+        /// The request's number.
+        number: u64,
+        /// The outcome.
+        result: Result<Answer, Failure>,
+        /// What came along.
+        fds: Vec<OwnedFd>,
+    },
+    /// Something that happened.
+    Event(Event),
+}
+
+/// A running zone.
+#[derive(Debug)]
+pub struct Zone {
+    socket: OwnedFd,
+    process: Mutex<Child>,
+    process_id: u32,
+    facts: ZoneFacts,
+    _slot: Slot,
+    _ids: Option<IdRange>,
+}
+
+impl Zone {
+    /// Clears up after dead zones, then starts one and waits until it is ready.
+    pub fn start(options: &ZoneOptions) -> Result<Self, ZoneError> {
+        let in_directory = |error| ZoneError::RunDirectory(options.run_directory.clone(), error);
+        let mut slot = Slot::take(&options.run_directory).map_err(in_directory)?;
+        let ids = if options.use_of_host.unique_ids && is_privileged() {
+            Some(IdRange::take().map_err(ZoneError::Ids)?)
+        } else {
+            None
+        };
+        let cgroups = if options.use_of_host.cgroups { host::survey().places } else { Vec::new() };
+        slot.record(&cgroups).map_err(in_directory)?;
+        match Self::spawn(options, &slot, &cgroups, ids.as_ref()) {
+            Ok((socket, process, facts)) => Ok(Self::assemble(socket, process, facts, slot, ids)),
+            // Some containers hold the capability and still refuse to map a range.
+            Err(ZoneError::Setup(failure)) if ids.is_some() && failure.step == "zone-ids" => {
+                drop(ids);
+                let (socket, process, facts) = Self::spawn(options, &slot, &cgroups, None)?;
+                Ok(Self::assemble(socket, process, facts, slot, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn assemble(
+        socket: OwnedFd,
+        process: Child,
+        facts: ZoneFacts,
+        slot: Slot,
+        ids: Option<IdRange>,
+    ) -> Self {
+        let process_id = process.id();
+        Self { socket, process: Mutex::new(process), process_id, facts, _slot: slot, _ids: ids }
+    }
+
+    fn spawn(
+        options: &ZoneOptions,
+        slot: &Slot,
+        cgroups: &[Place],
+        ids: Option<&IdRange>,
+    ) -> Result<(OwnedFd, Child, ZoneFacts), ZoneError> {
+        let (socket, theirs) = protocol::pair().map_err(ZoneError::Spawn)?;
+        let (program, arguments) = &options.program;
+        let process = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            // Ctrl-C in a terminal goes to the whole group; it is for the engine to decide.
+            .process_group(0)
+            .spawn()
+            .map_err(ZoneError::Spawn)?;
+        let config = ZoneConfig {
+            name: slot.name.clone(),
+            cgroups: cgroups.to_vec(),
+            id_base: ids.map(|ids| ids.base),
+        };
+        protocol::send(&socket, &config, &[]).map_err(ZoneError::Socket)?;
+        let mut packet = vec![0; PACKET_BYTES_MAX];
+        let (length, _) = protocol::receive(&socket, &mut packet)
+            .map_err(ZoneError::Socket)?
+            .ok_or(ZoneError::Gone)?;
+        match protocol::parse(&packet[..length]).map_err(ZoneError::Socket)? {
+            Message::Ready(facts) => Ok((socket, process, facts)),
+            Message::Failed(failure) => Err(ZoneError::Setup(failure)),
+            Message::Reply { .. } | Message::Event(_) => Err(ZoneError::Gone),
+        }
+    }
+
+    /// What the zone enforces for all its sandboxes.
+    pub fn facts(&self) -> &ZoneFacts {
+        &self.facts
+    }
+
+    /// The id of the process that waits for the zone master.
+    pub fn process_id(&self) -> u32 {
+        self.process_id
+    }
+
+    /// Sends a numbered request.
+    pub fn request(
+        &self,
+        number: u64,
+        verb: Verb,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), ZoneError> {
+        protocol::send(&self.socket, &Request { number, verb }, fds).map_err(ZoneError::Socket)
+    }
+
+    /// Waits for the next message, with a buffer from [`Zone::packet`].
+    pub fn receive(&self, packet: &mut [u8]) -> Result<Incoming, ZoneError> {
+        let (length, fds) = protocol::receive(&self.socket, packet)
+            .map_err(ZoneError::Socket)?
+            .ok_or(ZoneError::Gone)?;
+        match protocol::parse(&packet[..length]).map_err(ZoneError::Socket)? {
+            Message::Reply { number, result } => Ok(Incoming::Reply { number, result, fds }),
+            Message::Event(event) => Ok(Incoming::Event(event)),
+            Message::Failed(failure) => Err(ZoneError::Setup(failure)),
+            Message::Ready(_) => Err(ZoneError::Gone),
+        }
+    }
+
+    /// A buffer long enough for any message.
+    pub fn packet() -> Vec<u8> {
+        vec![0; PACKET_BYTES_MAX]
+    }
+
+    /// Tells the zone to end: everything in it dies, its groups go.
+    pub fn hang_up(&self) {
+        // A zone that has gone already needs no telling.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+/// How long the end of a zone is waited for before it is killed.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Zone {
+    /// Waits for the end of a zone that was told to, and kills it if it overstays.
+    pub fn wait(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let process = self.process.lock();
+        let mut process = process.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let pidfd = rustix::process::Pid::from_raw(process.id() as i32).and_then(|pid| {
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+        });
+        if let (Some(pidfd), Ok(patience)) = (pidfd, Timespec::try_from(END_PATIENCE)) {
+            let mut watched = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
+            // On a failure the kill below settles it.
+            let _ = poll(&mut watched, Some(&patience));
+        }
+        if !matches!(process.try_wait(), Ok(Some(_))) {
+            // It overstayed; the kernel ends everything below it.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        self.hang_up();
+        self.wait();
+    }
+}
+
+/// Whether this process may hand out ids and cgroups, as root or with the same capabilities.
+pub fn is_privileged() -> bool {
+    use rustix::thread::CapabilitySet;
+    let needed = CapabilitySet::SYS_ADMIN
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::CHOWN;
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+/// A detached, read-only copy of a host file or directory for handing to a zone, `None` where this
+/// process may not make one and the zone must find it by path.
+pub fn detach(path: &Path, executable: bool) -> io::Result<Option<OwnedFd>> {
+    if !is_privileged() {
+        return Ok(None);
+    }
+    let tree = crate::zone::layout::clone_tree(path, false)?;
+    crate::zone::layout::freeze(&tree, executable)?;
+    Ok(Some(tree))
+}
+
+/// A place among the zones of one run directory, held by a file lock for as long as this lives.
+#[derive(Debug)]
+struct Slot {
+    file: File,
+    name: String,
+}
+
+/// The most zones at once over one run directory.
+const SLOTS_MAX: u32 = 256;
+
+/// More than any record of a zone's groups holds.
+const RECORD_BYTES_MAX: u64 = 64 * 1024;
+
+impl Slot {
+    /// Takes the first free slot; clears up after the zones of all free ones.
+    fn take(directory: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let mut taken = None;
+        for number in 0..SLOTS_MAX {
+            let path = directory.join(format!("zone-{number}.lock"));
+            let fresh = !path.exists();
+            if fresh && taken.is_some() {
+                break;
+            }
+            let mut file =
+                File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            clear_recorded(&mut file)?;
+            if taken.is_none() {
+                let name = format!("silica-{:08x}-{number}", fingerprint(directory));
+                taken = Some(Self { file, name });
+            }
+        }
+        taken.ok_or_else(|| io::Error::other("too many zones run over this directory already"))
+    }
+
+    /// Notes where this zone makes its groups, for whoever has to clear up after it.
+    fn record(&mut self, places: &[Place]) -> io::Result<()> {
+        let paths: Vec<PathBuf> =
+            places.iter().map(|place| place.parent.join(&self.name)).collect();
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&serde_json::to_vec(&paths).map_err(io::Error::other)?)
+    }
+}
+
+/// Removes the groups a dead zone left behind.
+fn clear_recorded(file: &mut File) -> io::Result<()> {
+    let mut record = String::new();
+    file.take(RECORD_BYTES_MAX).read_to_string(&mut record)?;
+    for path in serde_json::from_str::<Vec<PathBuf>>(&record).unwrap_or_default() {
+        // Nothing but a group of ours, whatever the file says.
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("silica-")) {
+            host::clear(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// A short stable number for a path (FNV-1a), to tell run directories apart in group names.
+fn fingerprint(path: &Path) -> u32 {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    path.as_os_str()
+        .as_bytes()
+        .iter()
+        .fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A range of host ids that no other zone on this machine uses, held by a file lock.
+#[derive(Debug)]
+struct IdRange {
+    base: u32,
+    _file: File,
+}
+
+/// Above what distributions, `/etc/subuid` and systemd hand out, below the sign bit.
+const ID_RANGES_FIRST: u32 = 0x7000_0000;
+const ID_RANGES: u32 = 2048;
+
+/// Where the locks are kept: one place for the whole machine, open to root alone.
+const ID_LOCKS: &str = "/run/silica";
+
+impl IdRange {
+    fn take() -> io::Result<Self> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(ID_LOCKS)?;
+        for number in 0..ID_RANGES {
+            let path = Path::new(ID_LOCKS).join(format!("ids-{number}.lock"));
+            let file = File::options().write(true).create(true).truncate(false).open(path)?;
+            match file.try_lock() {
+                Ok(()) => {
+                    return Ok(Self { base: ID_RANGES_FIRST + number * 0x1_0000, _file: file });
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Err(io::Error::other("every range of ids is in use"))
+    }
+}

@@ -1,0 +1,15 @@
+//! The system call filter: the rules as data, and the compiler from rules to BPF.
+//!
+//! Everything not named answers EPERM, unknown newer calls ENOSYS so that libraries fall back, and
+//! only a call of a foreign architecture kills: killing on every surprise loses honest runs.
+
+mod compile;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use compile::compile;
+pub use rules::{Action, Check, RULES, Rule, Verdict, verdict};
+
+/// The filter of the shell's init, which only ever reaps.
+pub(crate) const INIT_RULES: &[Rule] = rules::INIT_RULES;

@@ -1,0 +1,349 @@
+//! A shell: the isolated place, made by its own first process from inside.
+//!
+//! The zone master forks the init into new namespaces, writes its id map and lets it go. The init
+//! builds its world step by step out of what the zone's root holds (`layers`), turns it into its
+//! root, gives up everything and from then on only reaps.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+
+use crate::protocol::{Failure, InputMount, ShellSpec};
+use crate::zone::layout::{self, Template};
+use crate::{protocol, seccomp, sys};
+
+/// The id every guest has inside.
+pub const GUEST_ID: u32 = 1000;
+
+/// The steps of making a shell, in order; a failure names the one that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Step {
+    /// Making the sandbox's cgroups (by the zone master).
+    Groups = 1,
+    /// Forking the init into its namespaces (by the zone master).
+    Fork = 2,
+    /// Joining the cgroups and closing the view on them.
+    Cgroup = 3,
+    /// Writing the id maps (by the zone master) and taking the id.
+    Ids = 4,
+    /// Mounting the root.
+    Root = 5,
+    /// Mounting the host's system directories over it.
+    System = 6,
+    /// Mounting the bounded writable places.
+    Writable = 7,
+    /// Mounting /dev.
+    Devices = 8,
+    /// Mounting /proc.
+    Proc = 9,
+    /// Mounting the inputs.
+    Inputs = 10,
+    /// Setting the kernel's per-user limits.
+    UserLimits = 11,
+    /// Making it the root and forgetting the old one.
+    Pivot = 12,
+    /// Setting the host name.
+    Name = 13,
+    /// Giving up every right.
+    Lock = 14,
+}
+
+impl Step {
+    /// Every step, in order.
+    pub const ALL: [Self; 14] = [
+        Self::Groups,
+        Self::Fork,
+        Self::Cgroup,
+        Self::Ids,
+        Self::Root,
+        Self::System,
+        Self::Writable,
+        Self::Devices,
+        Self::Proc,
+        Self::Inputs,
+        Self::UserLimits,
+        Self::Pivot,
+        Self::Name,
+        Self::Lock,
+    ];
+
+    /// The name used in errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Groups => "shell-groups",
+            Self::Fork => "shell-fork",
+            Self::Ids => "shell-ids",
+            Self::Cgroup => "shell-cgroup",
+            Self::UserLimits => "shell-user-limits",
+            Self::Root => "shell-root",
+            Self::System => "shell-system",
+            Self::Writable => "shell-writable",
+            Self::Devices => "shell-devices",
+            Self::Proc => "shell-proc",
+            Self::Inputs => "shell-inputs",
+            Self::Pivot => "shell-pivot",
+            Self::Name => "shell-name",
+            Self::Lock => "shell-lock",
+        }
+    }
+}
+
+/// The namespaces the init is forked into. The network namespace comes from the zone's stock, and
+/// the cgroup namespace later, from inside, once the init sits in its group.
+pub(crate) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS) as u64;
+
+/// What the init needs to know.
+pub(crate) struct Plan<'a> {
+    pub(crate) spec: &'a ShellSpec,
+    pub(crate) template: &'a Template,
+    pub(crate) inputs: &'a [(InputMount, OwnedFd)],
+    pub(crate) doors: &'a [OwnedFd],
+    pub(crate) fail_at: u32,
+}
+
+/// The init's whole life: build, report, reap. Never returns to the zone master's code.
+pub(crate) fn init(plan: &Plan<'_>, master: &OwnedFd) -> ! {
+    match build(plan, master) {
+        Ok(place) => {
+            let fds: Vec<BorrowedFd<'_>> = place.iter().map(AsFd::as_fd).collect();
+            let sent = protocol::send(master, &Ok::<(), Failure>(()), &fds);
+            if sent.is_ok() && shut_in().is_ok() {
+                reap_forever();
+            }
+            sys::exit_now(1)
+        }
+        Err(failure) => {
+            // The zone master sees the end of the process if this cannot be sent.
+            let _ = protocol::send(master, &Err::<(), Failure>(failure), &[]);
+            sys::exit_now(1)
+        }
+    }
+}
+
+/// Builds the shell; returns the directory of its writable files and its namespaces, in the order the
+/// gate wants them.
+fn build(plan: &Plan<'_>, master: &OwnedFd) -> Result<Vec<OwnedFd>, Failure> {
+    let step =
+        |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(plan.fail_at, step, action);
+    // Under the zone's id still: v1 lets a process be moved only by its own user or root.
+    step(Step::Cgroup, &|| join_groups(plan.doors))?;
+    step(Step::Ids, &|| take_ids(master))?;
+    step(Step::Root, &|| mount_root(plan.template))?;
+    step(Step::System, &|| mount_system(plan.template))?;
+    step(Step::Writable, &|| mount_writable(plan.spec))?;
+    step(Step::Devices, &mount_devices)?;
+    step(Step::Proc, &mount_proc)?;
+    step(Step::Inputs, &|| mount_inputs(plan.inputs))?;
+    let place = open_place().map_err(|error| Failure::new(Step::Writable.name(), &error))?;
+    // After the mounts, since a detached one counts as a mount namespace; before the pivot, since
+    // the new /proc has no such files.
+    step(Step::UserLimits, &set_user_limits)?;
+    step(Step::Pivot, &pivot)?;
+    step(Step::Name, &|| Ok(rustix::system::sethostname(b"sandbox")?))?;
+    step(Step::Lock, &|| {
+        silica_gate::forsake().map_err(|errno| io::Error::from_raw_os_error(errno.0))
+    })?;
+    Ok(place)
+}
+
+/// Runs a step, or fails it on purpose when a test asked for that.
+pub(crate) fn run_step(
+    fail_at: u32,
+    step: Step,
+    action: &dyn Fn() -> io::Result<()>,
+) -> Result<(), Failure> {
+    if fail_at == step as u32 {
+        return Err(Failure::new(step.name(), &io::Error::from_raw_os_error(libc::EIO)));
+    }
+    action().map_err(|error| Failure::new(step.name(), &error))
+}
+
+/// Waits until the zone master has written the id maps, then takes the only id they hold.
+fn take_ids(master: &OwnedFd) -> io::Result<()> {
+    let mut go = [0; 1];
+    if rustix::io::read(master, &mut go)? != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EPIPE));
+    }
+    sys::set_ids(GUEST_ID, GUEST_ID)
+}
+
+fn join_groups(doors: &[OwnedFd]) -> io::Result<()> {
+    for door in doors {
+        rustix::io::write(door, b"0")?;
+    }
+    sys::unshare(libc::CLONE_NEWCGROUP)
+}
+
+/// Limits that the kernel counts per user and user namespace. Without user namespaces no other kind
+/// can be made inside either; what inotify may hold is bounded for this sandbox alone.
+const USER_LIMITS: [(&str, &str); 3] = [
+    ("max_user_namespaces", "0"),
+    ("max_inotify_instances", "16"),
+    ("max_inotify_watches", "4096"),
+];
+
+fn set_user_limits() -> io::Result<()> {
+    for (name, value) in USER_LIMITS {
+        match std::fs::write(format!("/proc/sys/user/{name}"), value) {
+            // Kernels built without the feature have nothing to limit.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn mount_root(template: &Template) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+    overlay(&[&template.guest, &template.root], layout::SHELL_ROOT, flags)
+}
+
+/// An overlay of its own for each sandbox: the pages stay shared, but locks and watches on the
+/// files do not cross from one sandbox to the next.
+fn overlay(layers: &[&str], target: &str, flags: MountFlags) -> io::Result<()> {
+    let options = std::ffi::CString::new(format!("lowerdir={},userxattr", layers.join(":")))?;
+    Ok(rustix::mount::mount("overlay", target, "overlay", flags, Some(options.as_c_str()))?)
+}
+
+fn mount_system(template: &Template) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+    for (path, layer) in &template.system {
+        let target = format!("{}{path}", layout::SHELL_ROOT);
+        overlay(&[layer, layout::EMPTY], &target, flags)?;
+    }
+    Ok(())
+}
+
+/// The writable places: the directory of the bounded file system, and where it is seen.
+pub(crate) const WRITABLE: [(&str, &str); 4] =
+    [("workspace", "/workspace"), ("home", "/home/user"), ("tmp", "/tmp"), ("shm", "/dev/shm")];
+
+/// One inode per this many bytes of writable space.
+const BYTES_PER_INODE: u64 = 4096;
+
+fn mount_writable(spec: &ShellSpec) -> io::Result<()> {
+    let inodes = (spec.disk_bytes / BYTES_PER_INODE).max(1024);
+    let options = format!("size={},nr_inodes={inodes},mode=755", spec.disk_bytes);
+    let options = std::ffi::CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", layout::WRITABLE, "tmpfs", flags, Some(options.as_c_str()))?;
+    let umask = rustix::process::umask(Mode::empty());
+    for (name, _) in WRITABLE {
+        let mode = if matches!(name, "tmp" | "shm") { 0o1777 } else { 0o755 };
+        rustix::fs::mkdir(format!("{}/{name}", layout::WRITABLE), Mode::from_raw_mode(mode))?;
+    }
+    rustix::process::umask(umask);
+    for (name, target) in WRITABLE {
+        if name != "shm" {
+            bind(&format!("{}/{name}", layout::WRITABLE), target, OpenTreeFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows a tree of the zone's root below the shell's.
+fn bind(source: &str, target: &str, more: OpenTreeFlags) -> io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | more;
+    let tree = rustix::mount::open_tree(CWD, source, flags)?;
+    attach(tree.as_fd(), target)
+}
+
+fn attach(tree: BorrowedFd<'_>, target: &str) -> io::Result<()> {
+    let target = format!("{}{target}", layout::SHELL_ROOT);
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(tree, "", CWD, target, flags)?)
+}
+
+fn mount_devices() -> io::Result<()> {
+    bind(layout::DEVICES, "/dev", OpenTreeFlags::AT_RECURSIVE)?;
+    bind(&format!("{}/shm", layout::WRITABLE), "/dev/shm", OpenTreeFlags::empty())?;
+    let target = format!("{}/dev/pts", layout::SHELL_ROOT);
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let options = c"newinstance,ptmxmode=0666,mode=0600,max=64";
+    Ok(rustix::mount::mount("devpts", target, "devpts", flags, Some(options))?)
+}
+
+fn mount_proc() -> io::Result<()> {
+    let target = format!("{}/proc", layout::SHELL_ROOT);
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount("proc", target, "proc", flags, Some(c"subset=pid"))?)
+}
+
+fn mount_inputs(inputs: &[(InputMount, OwnedFd)]) -> io::Result<()> {
+    if inputs.is_empty() {
+        return Ok(());
+    }
+    // The mount points need a place that can be written to: a small file system of their own,
+    // closed again before anybody else sees it.
+    let directory = format!("{}/data/input", layout::SHELL_ROOT);
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("tmpfs", &directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
+    for (input, tree) in inputs {
+        let target = format!("{directory}/{}", input.name);
+        if input.directory {
+            rustix::fs::mkdir(&target, Mode::from_raw_mode(0o755))?;
+        } else {
+            let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            drop(rustix::fs::open(&target, create, Mode::from_raw_mode(0o444))?);
+        }
+        attach(tree.as_fd(), &format!("/data/input/{}", input.name))?;
+    }
+    let flags = MountFlags::BIND | MountFlags::RDONLY | flags;
+    Ok(rustix::mount::mount_remount(&directory, flags, c"")?)
+}
+
+/// Opens what others need of this shell. The namespaces are opened by the init itself, because it is
+/// closed to everybody else: its memory is a copy of the zone master's, so no guest may look into it,
+/// and the kernel would not let the zone master join them through a process it cannot trace.
+fn open_place() -> io::Result<Vec<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut place = vec![rustix::fs::open(layout::WRITABLE, flags, Mode::empty())?];
+    for (name, _) in silica_gate::NAMESPACES {
+        place.push(std::fs::File::open(format!("/proc/self/ns/{name}"))?.into());
+    }
+    Ok(place)
+}
+
+fn pivot() -> io::Result<()> {
+    rustix::process::chdir(layout::SHELL_ROOT)?;
+    // Both on one place: the old root ends up over the new one and is taken off; pivot_root(2).
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    Ok(rustix::process::chdir("/")?)
+}
+
+/// Closes everything, the socket to the master included (a dead init is seen by its pidfd), and
+/// keeps only the calls of reaping.
+fn shut_in() -> io::Result<()> {
+    sys::close_all()?;
+    let filter = seccomp::compile(seccomp::INIT_RULES);
+    silica_gate::keep_calls(&filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
+}
+
+/// Collects every orphan of the sandbox, for as long as the sandbox lives.
+fn reap_forever() -> ! {
+    loop {
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        sys::wait_for_child_signal();
+    }
+}
+
+/// Gives a zygote the same view of files that its children will have, but nothing to write to.
+pub(crate) fn build_zygote_root(template: &Template) -> io::Result<()> {
+    mount_root(template)?;
+    mount_system(template)?;
+    bind(layout::DEVICES, "/dev", OpenTreeFlags::AT_RECURSIVE)?;
+    bind("/proc", "/proc", OpenTreeFlags::empty())?;
+    // Modules look for a place for temporary files when they are imported.
+    let target = format!("{}/tmp", layout::SHELL_ROOT);
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", target, "tmpfs", flags, Some(c"size=16m,mode=1777"))?;
+    pivot()
+}

@@ -1,0 +1,326 @@
+//! The zone master's loop: one thread, one poll, every verb a short step.
+//!
+//! Nothing here waits for a guest. A shell being made, a zygote forking and a sandbox dying are
+//! states in tables, moved on by packets and by SIGCHLD.
+
+mod dying;
+mod entering;
+mod making;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Pid;
+
+use crate::cgroup::Groups;
+use crate::protocol::{
+    self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, ShellSpec, Verb, ZoneFacts,
+};
+use crate::zone::layout::{self, Template};
+use crate::zone::stock::Stock;
+use crate::zone::zygote::{Recipe, Zygote};
+use crate::{seccomp, sys};
+
+use entering::Entrance;
+
+/// A template, its zygote, and those who wait for it.
+#[derive(Debug)]
+struct TemplateState {
+    layers: Template,
+    recipe: Option<Recipe>,
+    zygote: Option<Zygote>,
+    /// Takes over as soon as it is ready.
+    successor: Option<Zygote>,
+    waiting: VecDeque<Entrance>,
+    /// Starts in a row that failed.
+    failures: u32,
+}
+
+/// A sandbox's shell.
+#[derive(Debug)]
+struct Shell {
+    spec: ShellSpec,
+    group: String,
+    uid: u32,
+    pid: Pid,
+    pidfd: OwnedFd,
+    /// Where its processes are forked into.
+    pid_namespace: OwnedFd,
+    /// Its other namespaces in the order of the gate, once it stands.
+    namespaces: Vec<OwnedFd>,
+    state: ShellState,
+    /// Who asked for its end.
+    destroyers: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum ShellState {
+    /// The init is building; its socket, the request to answer, and the thresholds at which
+    /// processes wait to enter.
+    Making { socket: OwnedFd, number: u64, thresholds: Vec<OwnedFd> },
+    /// The init reaps.
+    Standing,
+    /// It came to nothing; the init is ending.
+    Failed,
+    /// The init has ended; the group may still be busy.
+    Dead,
+}
+
+/// An interpreter in a shell.
+#[derive(Debug)]
+struct Kernel {
+    shell: u64,
+    /// The request to answer, until it has forked.
+    number: Option<u64>,
+    pid: Option<Pid>,
+    /// For signals: a pid could belong to another process by the time one is sent.
+    pidfd: Option<OwnedFd>,
+}
+
+/// Everything the zone master knows.
+pub(super) struct Master<'a> {
+    engine: &'a OwnedFd,
+    signals: OwnedFd,
+    own_pid_namespace: OwnedFd,
+    zone_namespaces: [u64; 7],
+    groups: Groups,
+    /// Groups that were still busy when they should have gone.
+    leftovers: Vec<String>,
+    stock: Stock,
+    facts: ZoneFacts,
+    filter: Vec<silica_gate::Instruction>,
+    templates: HashMap<String, TemplateState>,
+    shells: HashMap<u64, Shell>,
+    kernels: HashMap<u64, Kernel>,
+    next_layer: u64,
+    next_uid: u32,
+}
+
+/// How long to wait for something to do: when the stock is low, when a group is still busy, and when
+/// there is nothing but worn zygotes to look for.
+const TICK_LOW: Duration = Duration::from_millis(1);
+const TICK_BUSY: Duration = Duration::from_millis(5);
+const TICK_IDLE: Duration = Duration::from_secs(5);
+
+/// Serves the engine until it goes. Returns the exit status.
+pub(crate) fn serve(engine: &OwnedFd, groups: Groups, facts: ZoneFacts) -> i32 {
+    let outcome = Master::new(engine, groups, facts).and_then(|mut master| {
+        protocol::send(engine, &Message::Ready(master.facts.clone()), &[])?;
+        master.run()
+    });
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            // If the engine has gone there is nobody to tell.
+            let failure = Failure::new("zone-serve", &error);
+            let _ = protocol::send(engine, &Message::Failed(failure), &[]);
+            1
+        }
+    }
+}
+
+impl<'a> Master<'a> {
+    fn new(engine: &'a OwnedFd, groups: Groups, facts: ZoneFacts) -> io::Result<Self> {
+        Ok(Self {
+            engine,
+            signals: sys::child_signals()?,
+            own_pid_namespace: std::fs::File::open("/proc/self/ns/pid")?.into(),
+            zone_namespaces: namespaces()?,
+            groups,
+            leftovers: Vec::new(),
+            stock: Stock::new()?,
+            facts,
+            filter: seccomp::compile(seccomp::RULES),
+            templates: HashMap::new(),
+            shells: HashMap::new(),
+            kernels: HashMap::new(),
+            next_layer: 0,
+            next_uid: FIRST_UID,
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut packet = vec![0; PACKET_BYTES_MAX];
+        loop {
+            let ready = self.wait()?;
+            if ready.is_idle() && self.may_replenish() {
+                self.stock.replenish(&self.groups);
+            }
+            if ready.signals {
+                self.reap()?;
+            }
+            for shell in ready.shells {
+                self.shell_reports(shell, &mut packet)?;
+            }
+            for (template, successor) in ready.zygotes {
+                self.zygote_reports(&template, successor, &mut packet)?;
+            }
+            if ready.engine {
+                match protocol::receive(self.engine, &mut packet)? {
+                    None => return Ok(()),
+                    Some((length, fds)) => {
+                        let request: Request = protocol::parse(&packet[..length])?;
+                        self.handle(request, fds)?;
+                    }
+                }
+            }
+            self.bury_the_dead()?;
+            self.replace_worn_zygotes();
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let mut watched: Vec<(BorrowedFd<'_>, Watched<'_>)> =
+            vec![(self.engine.as_fd(), Watched::Engine), (self.signals.as_fd(), Watched::Signals)];
+        for (&id, shell) in &self.shells {
+            if let ShellState::Making { socket, .. } = &shell.state {
+                watched.push((socket.as_fd(), Watched::Shell(id)));
+            }
+        }
+        for (name, template) in &self.templates {
+            for (zygote, successor) in [(&template.zygote, false), (&template.successor, true)] {
+                if let Some(zygote) = zygote {
+                    watched.push((zygote.socket.as_fd(), Watched::Zygote(name, successor)));
+                }
+            }
+        }
+        let dead = |shell: &Shell| matches!(shell.state, ShellState::Dead);
+        let dying = !self.leftovers.is_empty() || self.shells.values().any(dead);
+        // While a sandbox dies there is time; otherwise wait to see whether somebody wants one.
+        let ending = self.shells.values().any(|shell| !shell.destroyers.is_empty());
+        let tick = match (self.may_replenish(), ending, dying) {
+            (true, true, _) => Duration::ZERO,
+            (true, false, _) => TICK_LOW,
+            (false, _, true) => TICK_BUSY,
+            (false, _, false) => TICK_IDLE,
+        };
+        let timeout = rustix::event::Timespec::try_from(tick).expect("a few seconds fit");
+        let mut polled: Vec<PollFd<'_>> =
+            watched.iter().map(|(fd, _)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut ready = Ready::default();
+        for (polled, (_, watched)) in polled.iter().zip(&watched) {
+            if !polled.revents().is_empty() {
+                ready.note(watched);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Whether there is something to make ahead and nobody who would wait for it.
+    fn may_replenish(&self) -> bool {
+        let making = |shell: &Shell| matches!(shell.state, ShellState::Making { .. });
+        self.stock.is_low()
+            && !self.shells.values().any(making)
+            && !self.kernels.values().any(|kernel| kernel.pid.is_none())
+    }
+
+    fn handle(&mut self, request: Request, fds: Vec<OwnedFd>) -> io::Result<()> {
+        let number = request.number;
+        match request.verb {
+            Verb::AddTemplate(layers) => {
+                let added = layout::add_template(&layers, fds, &mut self.next_layer);
+                let result = added.map_err(|error| Failure::new("template-layers", &error));
+                let result = result.map(|template| self.know(layers.name, template));
+                self.reply(number, result.map(|()| Answer::Done))
+            }
+            Verb::StartZygote { template, program, forks_max, age_ms_max } => {
+                let age_max = Duration::from_millis(age_ms_max);
+                let recipe = Recipe { program, forks_max, age_max };
+                let result = self.start_zygote(&template, recipe);
+                self.reply(number, result.map(|()| Answer::Done))
+            }
+            Verb::CreateShell { shell, spec, inputs, fail_at } => {
+                match self.make_shell(number, shell, spec, inputs, fds, fail_at) {
+                    Ok(()) => Ok(()),
+                    Err(failure) => self.reply(number, Err(failure)),
+                }
+            }
+            Verb::Enter { shell, kernel, how, fail_at } => {
+                self.enter(Entrance { number, shell, kernel, how, fds, fail_at })
+            }
+            Verb::Signal { kernel, signal } => {
+                let result = self.signal(kernel, signal);
+                self.reply(number, result.map(|()| Answer::Done))
+            }
+            Verb::Usage { shell } => {
+                let result = self.usage(shell);
+                self.reply(number, result.map(Answer::Usage))
+            }
+            Verb::Destroy { shell } => self.destroy(number, shell),
+        }
+    }
+
+    fn know(&mut self, name: String, layers: Template) {
+        let state = TemplateState {
+            layers,
+            recipe: None,
+            zygote: None,
+            successor: None,
+            waiting: VecDeque::new(),
+            failures: 0,
+        };
+        self.templates.insert(name, state);
+    }
+
+    fn reply(&self, number: u64, result: Result<Answer, Failure>) -> io::Result<()> {
+        protocol::send(self.engine, &Message::Reply { number, result }, &[])
+    }
+
+    fn event(&self, event: Event) -> io::Result<()> {
+        protocol::send(self.engine, &Message::Event(event), &[])
+    }
+}
+
+/// Ids handed out inside the zone: 0 is the zone's own, the top is the kernel's "nobody".
+const FIRST_UID: u32 = 1;
+const LAST_UID: u32 = 65_000;
+
+/// What one wait found ready.
+#[derive(Default)]
+struct Ready {
+    engine: bool,
+    signals: bool,
+    shells: Vec<u64>,
+    zygotes: Vec<(String, bool)>,
+}
+
+enum Watched<'a> {
+    Engine,
+    Signals,
+    Shell(u64),
+    Zygote(&'a str, bool),
+}
+
+impl Ready {
+    fn is_idle(&self) -> bool {
+        !self.engine && !self.signals && self.shells.is_empty() && self.zygotes.is_empty()
+    }
+
+    fn note(&mut self, watched: &Watched<'_>) {
+        match *watched {
+            Watched::Engine => self.engine = true,
+            Watched::Signals => self.signals = true,
+            Watched::Shell(id) => self.shells.push(id),
+            Watched::Zygote(name, successor) => self.zygotes.push((name.to_owned(), successor)),
+        }
+    }
+}
+
+/// The inode numbers of this process's namespaces, in the order the gate compares them.
+fn namespaces() -> io::Result<[u64; 7]> {
+    use std::os::unix::fs::MetadataExt;
+    let mut inodes = [0; 7];
+    for (inode, name) in
+        inodes.iter_mut().zip(["user", "mnt", "net", "ipc", "uts", "pid", "cgroup"])
+    {
+        *inode = std::fs::metadata(format!("/proc/self/ns/{name}"))?.ino();
+    }
+    Ok(inodes)
+}

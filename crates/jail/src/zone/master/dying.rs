@@ -1,0 +1,105 @@
+//! Ends: signals, usage, destroying, and collecting what has died.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
+
+use super::{Master, Shell, ShellState};
+use crate::cgroup::Usage;
+use crate::protocol::{Answer, Event, Exit, Failure, PACKET_BYTES_MAX};
+
+impl Master<'_> {
+    /// Sends a signal to an interpreter; one that has ended already is no error.
+    pub(super) fn signal(&mut self, kernel: u64, signal: i32) -> Result<(), Failure> {
+        let failure = |error: io::Error| Failure::new("signal", &error);
+        let signal = Signal::from_named_raw(signal)
+            .ok_or_else(|| failure(io::Error::from_raw_os_error(libc::EINVAL)))?;
+        let pidfd = self.kernels.get(&kernel).and_then(|kernel| kernel.pidfd.as_ref());
+        let Some(pidfd) = pidfd else { return Ok(()) };
+        match pidfd_send_signal(pidfd, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(errno) => Err(failure(errno.into())),
+        }
+    }
+
+    pub(super) fn usage(&self, shell: u64) -> Result<Usage, Failure> {
+        let shell = self
+            .shells
+            .get(&shell)
+            .ok_or_else(|| Failure::because("usage", "there is no such shell"))?;
+        Ok(self.groups.usage(&shell.group))
+    }
+
+    /// Ends a shell; answers when nothing of it is left. One that is gone already is no error.
+    pub(super) fn destroy(&mut self, number: u64, id: u64) -> io::Result<()> {
+        match self.shells.get_mut(&id) {
+            None => return self.reply(number, Ok(Answer::Done)),
+            Some(shell) => shell.destroyers.push(number),
+        }
+        self.kill_shell(id);
+        Ok(())
+    }
+
+    /// Kills the init, and with it, by the kernel, every process of its pid namespace.
+    pub(super) fn kill_shell(&mut self, id: u64) {
+        if let Some(shell) = self.shells.get(&id) {
+            // It may have ended by itself; then it is collected all the same.
+            let _ = pidfd_send_signal(shell.pidfd.as_fd(), Signal::KILL);
+        }
+    }
+
+    /// Collects every ended child: inits, programs, zygotes and what zygotes left behind.
+    pub(super) fn reap(&mut self) -> io::Result<()> {
+        let mut drained = [0; 128];
+        while rustix::io::read(&self.signals, &mut drained).is_ok() {}
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let raw = pid.as_raw_nonzero().get();
+            let init = self.shells.iter().find(|(_, shell)| shell.pid == pid).map(|(&id, _)| id);
+            match init {
+                Some(id) => self.init_ended(id)?,
+                None => self.kernel_exited(raw, Exit::from_wait(status.as_raw()))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn init_ended(&mut self, id: u64) -> io::Result<()> {
+        // Its last words, if it died while it was building, are on its socket.
+        self.shell_reports(id, &mut vec![0; PACKET_BYTES_MAX])?;
+        let Some(shell) = self.shells.get_mut(&id) else { return Ok(()) };
+        let before = std::mem::replace(&mut shell.state, ShellState::Dead);
+        match before {
+            ShellState::Standing if shell.destroyers.is_empty() => {
+                let usage = self.groups.usage(&shell.group);
+                self.event(Event::ShellExited { shell: id, usage })
+            }
+            ShellState::Making { .. }
+            | ShellState::Failed
+            | ShellState::Standing
+            | ShellState::Dead => Ok(()),
+        }
+    }
+
+    /// Removes the groups of dead shells and answers those who wait for that.
+    pub(super) fn bury_the_dead(&mut self) -> io::Result<()> {
+        let groups = &self.groups;
+        self.leftovers.retain(|group| groups.remove(group).is_err());
+        let is_dead = |(_, shell): &(&u64, &Shell)| matches!(shell.state, ShellState::Dead);
+        let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();
+        for id in dead {
+            if self.groups.remove(&self.shells[&id].group).is_err() {
+                continue;
+            }
+            let shell = self.shells.remove(&id).expect("listed above");
+            self.kernels.retain(|_, kernel| kernel.shell != id);
+            let destroyers = shell.destroyers.clone();
+            // Its namespaces, and with them its mounts, go before anybody hears of it.
+            drop(shell);
+            for number in destroyers {
+                self.reply(number, Ok(Answer::Done))?;
+            }
+        }
+        Ok(())
+    }
+}

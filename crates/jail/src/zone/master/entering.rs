@@ -1,0 +1,368 @@
+//! Putting interpreters into shells, by a zygote's fork or by a program of their own.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use silica_gate::{Entry, EntryRequest, FinalFilter, NOTICE_EXITED, NOTICE_FORKED, Notice, Rlimit};
+
+use super::making::let_in;
+use super::{Kernel, Master, ShellState};
+use crate::cgroup::Controller;
+use crate::protocol::{self, Answer, Event, Exit, Failure, How, Program, ShellSpec};
+use crate::shell::GUEST_ID;
+use crate::sys::{self, Forked};
+use crate::zone::zygote::{self, Recipe, Zygote};
+
+/// A request to enter, on its way.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    pub(super) number: u64,
+    pub(super) shell: u64,
+    pub(super) kernel: u64,
+    pub(super) how: How,
+    /// Control, stdout, stderr.
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) fail_at: u32,
+}
+
+/// After this many failed starts in a row a zygote is not started again by itself.
+const FAILURES_MAX: u32 = 3;
+
+impl Master<'_> {
+    /// Enters now, or as soon as the zygote is ready.
+    pub(super) fn enter(&mut self, entrance: Entrance) -> io::Result<()> {
+        let number = entrance.number;
+        match self.try_enter(entrance) {
+            Ok(()) => Ok(()),
+            Err(failure) => self.reply(number, Err(failure)),
+        }
+    }
+
+    fn try_enter(&mut self, entrance: Entrance) -> Result<(), Failure> {
+        if entrance.fds.len() != 3 {
+            return Err(Failure::because("enter-streams", "three descriptors are needed"));
+        }
+        let shell = self
+            .shells
+            .get(&entrance.shell)
+            .ok_or_else(|| Failure::because("enter-shell", "there is no such shell"))?;
+        if let ShellState::Failed | ShellState::Dead = shell.state {
+            return Err(Failure::because("enter-shell", "the shell has ended"));
+        }
+        match entrance.how.clone() {
+            How::Exec(program) => self.enter_by_exec(&entrance, &program),
+            How::Fork => {
+                let name = shell.spec.template.clone();
+                self.enter_by_fork(&name, entrance)
+            }
+        }
+    }
+
+    /// Opens the threshold of a shell: the end for the process that enters. The shell's namespaces
+    /// are on it at once if the shell stands, else as soon as it does.
+    fn open_threshold(&mut self, shell: u64) -> Result<OwnedFd, Failure> {
+        let failure = |error: io::Error| Failure::new("enter-threshold", &error);
+        let (ours, theirs) = protocol::pair().map_err(failure)?;
+        let shell = self.shells.get_mut(&shell).expect("looked up by the caller");
+        match &mut shell.state {
+            ShellState::Making { thresholds, .. } => thresholds.push(ours),
+            ShellState::Standing => let_in(&ours, &shell.namespaces).map_err(failure)?,
+            ShellState::Failed | ShellState::Dead => {}
+        }
+        Ok(theirs)
+    }
+
+    fn enter_by_fork(&mut self, name: &str, entrance: Entrance) -> Result<(), Failure> {
+        let template = self.templates.get_mut(name).expect("a shell's template is known");
+        match &mut template.zygote {
+            Some(zygote) if zygote.ready => {}
+            _ if template.recipe.is_some() && template.failures < FAILURES_MAX => {
+                template.waiting.push_back(entrance);
+                return Ok(());
+            }
+            _ => {
+                return Err(Failure::because("enter-zygote", "the template has no zygote running"));
+            }
+        }
+        let (request, doors) = self.entry(&entrance)?;
+        let threshold = self.open_threshold(entrance.shell)?;
+        let shell = &self.shells[&entrance.shell];
+        let fds = [&shell.pid_namespace, &threshold].into_iter();
+        let fds: Vec<BorrowedFd<'_>> =
+            fds.chain(&entrance.fds).chain(&doors).map(AsFd::as_fd).collect();
+        let template = self.templates.get_mut(name).expect("looked up above");
+        let zygote = template.zygote.as_mut().expect("looked up above");
+        protocol::send_bytes(&zygote.socket, request.as_bytes(), &fds)
+            .map_err(|error| Failure::new("enter-zygote", &error))?;
+        zygote.forks += 1;
+        let number = Some(entrance.number);
+        let kernel = Kernel { shell: entrance.shell, number, pid: None, pidfd: None };
+        self.kernels.insert(entrance.kernel, kernel);
+        Ok(())
+    }
+
+    fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), Failure> {
+        let failure = |error: io::Error| Failure::new("enter-exec", &error);
+        let (arguments, environment) = zygote::strings(program).map_err(failure)?;
+        let (request, doors) = self.entry(entrance)?;
+        let threshold = self.open_threshold(entrance.shell)?;
+        let shell = &self.shells[&entrance.shell];
+        let fds = [&shell.pid_namespace, &threshold].into_iter();
+        let fds: Vec<i32> =
+            fds.chain(&entrance.fds).chain(&doors).map(AsRawFd::as_raw_fd).collect();
+        let entry = Entry::new(request, &fds)
+            .map_err(|errno| failure(io::Error::from_raw_os_error(errno.0)))?;
+        sys::setns(shell.pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
+        let forked = sys::fork_into(0);
+        if let Ok(Forked::Child) = forked {
+            // The zone's ends of thresholds must not live on in here: their closing is a signal.
+            self.shells.clear();
+            match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
+                Ok(()) => {
+                    let error = sys::execute(&arguments[0], &arguments, &environment);
+                    eprintln!("cannot start {:?}: {error}", arguments[0]);
+                }
+                Err(refusal) => silica_gate::report_refusal(&entry, refusal),
+            }
+            sys::exit_now(121);
+        }
+        sys::setns(self.own_pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
+        let Forked::Parent { pid, pidfd } = forked.map_err(failure)? else {
+            unreachable!("the child has exited above")
+        };
+        let (pid, pidfd) = (Some(pid), Some(pidfd));
+        let kernel = Kernel { shell: entrance.shell, number: None, pid, pidfd };
+        self.kernels.insert(entrance.kernel, kernel);
+        self.reply(entrance.number, Ok(Answer::Entered)).map_err(failure)
+    }
+
+    /// What an entering process is to do, and the doors to its groups.
+    fn entry(&self, entrance: &Entrance) -> Result<(EntryRequest, Vec<OwnedFd>), Failure> {
+        let shell = &self.shells[&entrance.shell];
+        let doors = self
+            .groups
+            .doors(&shell.group)
+            .map_err(|error| Failure::new("enter-cgroup", &error))?;
+        let mut request = EntryRequest {
+            id: entrance.kernel,
+            zone_namespaces: self.zone_namespaces,
+            uid: GUEST_ID,
+            gid: GUEST_ID,
+            landlock: u32::from(self.facts.landlock > 0),
+            fail_at: entrance.fail_at,
+            ..EntryRequest::default()
+        };
+        for (slot, (resource, value)) in request
+            .rlimits
+            .iter_mut()
+            .zip(rlimits(&shell.spec, |controller| self.groups.has(controller)))
+        {
+            *slot = Rlimit { resource, value, reserved: 0 };
+            request.rlimit_count += 1;
+        }
+        Ok((request, doors))
+    }
+
+    /// A zygote says something, or has gone.
+    pub(in crate::zone) fn zygote_reports(
+        &mut self,
+        name: &str,
+        successor: bool,
+        packet: &mut [u8],
+    ) -> io::Result<()> {
+        let Some(template) = self.templates.get_mut(name) else {
+            return Ok(());
+        };
+        let slot = if successor { &mut template.successor } else { &mut template.zygote };
+        let Some(zygote) = slot else { return Ok(()) };
+        match protocol::receive(&zygote.socket, packet) {
+            Ok(Some((length, _))) => match Notice::from_bytes(&packet[..length]) {
+                Some(notice) => self.notice(notice),
+                None => self.zygote_speaks(name, successor, &packet[..length]),
+            },
+            Ok(None) | Err(_) => self.zygote_gone(name, successor),
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) -> io::Result<()> {
+        match notice.kind {
+            NOTICE_FORKED => {
+                let Some(kernel) = self.kernels.get_mut(&notice.id) else {
+                    return Ok(());
+                };
+                kernel.pid = Pid::from_raw(notice.pid.max(0));
+                let open = |pid| pidfd_open(pid, PidfdFlags::empty()).ok();
+                kernel.pidfd = kernel.pid.and_then(open);
+                let number = kernel.number.take();
+                let result = if kernel.pid.is_some() {
+                    Ok(Answer::Entered)
+                } else {
+                    self.kernels.remove(&notice.id);
+                    let error = io::Error::from_raw_os_error(notice.status);
+                    Err(Failure::new("enter-fork", &error))
+                };
+                number.map_or(Ok(()), |number| self.reply(number, result))
+            }
+            NOTICE_EXITED => self.kernel_exited(notice.pid, Exit::from_wait(notice.status)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn kernel_exited(&mut self, pid: i32, exit: Exit) -> io::Result<()> {
+        let is_it =
+            |kernel: &&Kernel| kernel.pid.is_some_and(|own| own.as_raw_nonzero().get() == pid);
+        let found = self.kernels.iter().find(|(_, kernel)| is_it(kernel)).map(|(&id, _)| id);
+        let Some(id) = found else { return Ok(()) };
+        self.kernels.remove(&id);
+        self.event(Event::KernelExited { kernel: id, exit })
+    }
+
+    /// A starting zygote's words: that it is ready, or why it is not.
+    fn zygote_speaks(&mut self, name: &str, successor: bool, packet: &[u8]) -> io::Result<()> {
+        let words: serde_json::Value = protocol::parse(packet).unwrap_or_default();
+        if words["type"] != "ready" {
+            let reason = words["error"].as_str().unwrap_or("it did not say why").to_owned();
+            return self.zygote_failed(name, successor, reason);
+        }
+        let template = self.templates.get_mut(name).expect("its zygote spoke");
+        if successor {
+            // The old one's children become ours when it sees its socket closed and leaves.
+            template.zygote = template.successor.take();
+        }
+        if let Some(zygote) = &mut template.zygote {
+            zygote.ready = true;
+        }
+        template.failures = 0;
+        let waiting = std::mem::take(&mut template.waiting);
+        self.event(Event::ZygoteReady { template: name.to_owned() })?;
+        waiting.into_iter().try_for_each(|entrance| self.enter(entrance))
+    }
+
+    fn zygote_gone(&mut self, name: &str, successor: bool) -> io::Result<()> {
+        let template = self.templates.get_mut(name).expect("its zygote is watched");
+        let slot = if successor { &mut template.successor } else { &mut template.zygote };
+        let Some(zygote) = slot else { return Ok(()) };
+        let (was_ready, words) = (zygote.ready, zygote.last_words());
+        if !was_ready {
+            let reason =
+                if words.is_empty() { "it ended without a word".to_owned() } else { words };
+            return self.zygote_failed(name, successor, reason);
+        }
+        *slot = None;
+        self.forks_lost(name)?;
+        self.revive(name);
+        Ok(())
+    }
+
+    /// Forks that a dead zygote was asked for and never confirmed are answered.
+    fn forks_lost(&mut self, name: &str) -> io::Result<()> {
+        let lost: Vec<(u64, u64)> = self
+            .kernels
+            .iter()
+            .filter(|(_, kernel)| kernel.pid.is_none())
+            .filter(|(_, kernel)| {
+                self.shells.get(&kernel.shell).is_some_and(|shell| shell.spec.template == name)
+            })
+            .filter_map(|(&id, kernel)| Some((id, kernel.number?)))
+            .collect();
+        for (id, number) in lost {
+            self.kernels.remove(&id);
+            self.reply(number, Err(Failure::because("enter-zygote", "the zygote died")))?;
+        }
+        Ok(())
+    }
+
+    fn zygote_failed(&mut self, name: &str, successor: bool, reason: String) -> io::Result<()> {
+        let template = self.templates.get_mut(name).expect("its zygote is watched");
+        template.failures += 1;
+        if successor {
+            template.successor = None;
+        } else {
+            template.zygote = None;
+        }
+        if template.failures < FAILURES_MAX {
+            self.revive(name);
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut template.waiting);
+        for entrance in waiting {
+            let failure = Failure::because("enter-zygote", reason.clone());
+            self.reply(entrance.number, Err(failure))?;
+        }
+        self.event(Event::ZygoteFailed { template: name.to_owned(), reason })
+    }
+
+    /// Keeps a zygote of the template running from now on.
+    pub(super) fn start_zygote(&mut self, name: &str, recipe: Recipe) -> Result<(), Failure> {
+        let template = self.templates.get_mut(name).ok_or_else(|| {
+            Failure::because("zygote-template", format!("template {name} is not known"))
+        })?;
+        template.failures = 0;
+        let zygote =
+            Zygote::start(&template.layers, &recipe, self.facts.landlock > 0, &self.filter)
+                .map_err(|error| Failure::new("zygote-start", &error))?;
+        template.recipe = Some(recipe);
+        template.zygote = Some(zygote);
+        Ok(())
+    }
+
+    /// Starts a zygote where one is wanted and none runs.
+    fn revive(&mut self, name: &str) {
+        let landlock = self.facts.landlock > 0;
+        let Some(template) = self.templates.get_mut(name) else {
+            return;
+        };
+        let (Some(recipe), None) = (&template.recipe, &template.zygote) else {
+            return;
+        };
+        match Zygote::start(&template.layers, recipe, landlock, &self.filter) {
+            Ok(zygote) => template.zygote = Some(zygote),
+            Err(_) => template.failures += 1,
+        }
+    }
+
+    /// Starts successors of zygotes that have forked often or long enough.
+    pub(super) fn replace_worn_zygotes(&mut self) {
+        let landlock = self.facts.landlock > 0;
+        for template in self.templates.values_mut() {
+            let (Some(recipe), Some(zygote), None) =
+                (&template.recipe, &template.zygote, &template.successor)
+            else {
+                continue;
+            };
+            if zygote.ready && zygote.is_worn(recipe) && template.failures < FAILURES_MAX {
+                match Zygote::start(&template.layers, recipe, landlock, &self.filter) {
+                    Ok(successor) => template.successor = Some(successor),
+                    Err(_) => template.failures += 1,
+                }
+            }
+        }
+    }
+}
+
+/// The resource limits of every guest process. Where no group limits something, one of these stands
+/// in for it, per process.
+fn rlimits(spec: &ShellSpec, has: impl Fn(Controller) -> bool) -> Vec<(u32, u64)> {
+    let mut limits = vec![
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_NOFILE, u64::from(spec.open_files)),
+        (libc::RLIMIT_FSIZE, spec.file_bytes),
+        (libc::RLIMIT_MEMLOCK, 64 * 1024),
+        (libc::RLIMIT_MSGQUEUE, 0),
+        (libc::RLIMIT_SIGPENDING, 1024),
+        (libc::RLIMIT_RTPRIO, 0),
+        (libc::RLIMIT_NICE, 0),
+    ];
+    if !has(Controller::Pids) {
+        // The init counts too.
+        limits.push((libc::RLIMIT_NPROC, u64::from(spec.processes) + 1));
+    }
+    if !has(Controller::Memory) {
+        limits.push((libc::RLIMIT_DATA, spec.memory_bytes));
+    }
+    if !has(Controller::Cpuacct) {
+        limits.push((libc::RLIMIT_CPU, spec.cpu_seconds));
+    }
+    limits
+}
