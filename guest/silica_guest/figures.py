@@ -1,0 +1,73 @@
+"""The matplotlib backend of the guest: figures become image/png results.
+
+Imported only when matplotlib already is. Owns when a figure is sent: on
+`plt.show()`, as a value, or at the end of the cell, but only once.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from weakref import WeakSet
+
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.backend_bases import FigureManagerBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from silica_guest import shell
+
+_shown: WeakSet[Figure] = WeakSet()
+
+
+class FigureManager(FigureManagerBase):
+    """Sends instead of opening a window."""
+
+    @classmethod
+    def pyplot_show(cls, *, block: bool | None = None) -> None:
+        """`plt.show()`."""
+        show_all()
+
+    def show(self) -> None:
+        """`figure.show()`."""
+        _send(self.canvas.figure)
+        Gcf.destroy(self)
+
+
+class FigureCanvas(FigureCanvasAgg):
+    """Agg, with our manager."""
+
+    manager_class = FigureManager
+
+
+def show_all() -> None:
+    """Sends every open pyplot figure that was not shown as a value, and closes all."""
+    managers = sorted(Gcf.get_all_fig_managers(), key=lambda manager: manager.num)
+    try:
+        for manager in managers:
+            if manager.canvas.figure not in _shown:
+                _send(manager.canvas.figure)
+    finally:
+        # A figure that cannot be drawn must not fail every later cell as well.
+        if managers:
+            Gcf.destroy_all()
+            _shown.clear()
+
+
+def png_of_value(figure: Figure) -> bytes:
+    """Draws a figure that is displayed as a value and notes that it was shown."""
+    _shown.add(figure)
+    return _png(figure)
+
+
+def _send(figure: Figure) -> None:
+    shell.current.publish({"text/plain": repr(figure), "image/png": _png(figure)})
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    canvas = figure.canvas if hasattr(figure.canvas, "print_png") else FigureCanvasAgg(figure)
+    canvas.print_figure(
+        buffer, format="png", dpi=figure.dpi, bbox_inches="tight",
+        facecolor=figure.get_facecolor(), edgecolor=figure.get_edgecolor(),
+    )  # fmt: skip
+    return buffer.getvalue()

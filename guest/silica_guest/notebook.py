@@ -1,0 +1,180 @@
+"""The IPython gear: an InteractiveShell without terminal, files or threads.
+
+Owns how IPython is configured. It is used for its magics, its formatters and
+its public API; running cells stays with `shell`, whose namespace it adopts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+from IPython.core import interactiveshell
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+from traitlets import Any, Type
+from traitlets.config import Config, SingletonConfigurable
+
+from silica_guest import interpreter, shell
+
+
+class Publisher(DisplayPublisher):
+    """Sends what `display()` publishes as results. There is no screen to clear."""
+
+    def publish(self, data, metadata=None, *args, **options) -> None:
+        """Sends one bundle; updates of an earlier one count as new."""
+        shell.current.emit(data, metadata, False)
+
+    def clear_output(self, wait=False) -> None:
+        """Does nothing: what was sent stays sent."""
+
+
+class ValueHook(DisplayHook):
+    """Sends values of code run through IPython's own `run_cell`, as `%%time` does."""
+
+    def write_output_prompt(self) -> None:
+        """Results carry their cell number elsewhere."""
+
+    def write_format_data(self, format_dict, md_dict=None) -> None:
+        """Sends the value as a result that is not the cell's own."""
+        shell.current.emit(format_dict, md_dict, False)
+
+
+class InlineBackend(SingletonConfigurable):
+    """Accepts the `%config InlineBackend...` lines found in many notebooks."""
+
+    figure_format = Any().tag(config=True)
+    figure_formats = Any().tag(config=True)
+    print_figure_kwargs = Any().tag(config=True)
+    close_figures = Any().tag(config=True)
+    rc = Any().tag(config=True)
+
+
+class NotebookShell(InteractiveShell):
+    """IPython's shell with everything that touches home, terminal or sqlite left out."""
+
+    displayhook_class = Type(ValueHook)
+    display_pub_class = Type(Publisher)
+    profile_dir = Any()
+
+    def init_ipython_dir(self, ipython_dir) -> None:
+        """No folder in the user's home."""
+
+    def init_profile_dir(self, profile_dir) -> None:
+        """No profile either; IPython 8 only wants to join a path to it."""
+        self.profile_dir = SimpleNamespace(location=os.devnull)
+
+    def init_virtualenv(self) -> None:
+        """sys.path was set up by `interpreter`."""
+
+    @property
+    def db(self) -> dict:
+        """IPython's small store, kept in memory."""
+        return self.__dict__.setdefault("_silica_db", {})
+
+    @db.setter
+    def db(self, value: object) -> None:
+        """Ignored: older IPython sets a store on disk here."""
+
+    def system(self, cmd: str) -> None:
+        """Runs `!cmd` on the real stdout and stderr."""
+        cmd = self.var_expand(cmd, depth=1)
+        interpreter.flush_streams()
+        program = os.environ.get("SHELL", "")
+        program = program if os.access(program, os.X_OK) else None
+        self.user_ns["_exit_code"] = subprocess.call(cmd, shell=True, executable=program)
+
+    def enable_matplotlib(self, gui=None) -> tuple[str, str]:
+        """`%matplotlib` of any kind: figures go out as results."""
+        import matplotlib.pyplot
+
+        matplotlib.pyplot.switch_backend(shell.FIGURE_BACKEND)
+        return gui or "inline", shell.FIGURE_BACKEND
+
+    def enable_gui(self, gui=None) -> None:
+        """There is no event loop of a window system to join."""
+
+    def is_customised(self) -> bool:
+        """Tells whether the user changed how input is read, so that even Python must be translated."""
+        return bool(self.autocall) or self._transformer_counts() != self._plain_counts
+
+    def _transformer_counts(self) -> tuple[int, ...]:
+        manager = self.input_transformer_manager
+        lists = (manager.cleanup_transforms, manager.line_transforms, manager.token_transformers)
+        return tuple(len(each) for each in (*lists, self.input_transformers_post))
+
+    def showtraceback(self, exc_tuple=None, *args, **options) -> None:
+        """Writes an error that IPython itself caught, in the same form as all others."""
+        from silica_guest import errors
+
+        error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
+        sys.stderr.write("\n".join(errors.format_lines(error)) + "\n")
+
+    def showsyntaxerror(self, *args, **options) -> None:
+        """See `showtraceback`."""
+        self.showtraceback()
+
+    showindentationerror = showsyntaxerror
+
+    @contextmanager
+    def cell(self, code: str):
+        """Puts IPython's traps and events around a cell run by `shell`."""
+        own = shell.current
+        self.execution_count = own.count
+        self.history_manager.input_hist_raw.append(code)
+        info = ExecutionInfo(code, True, False, True, None)
+        self._cell_result = ExecutionResult(info)
+        self.events.trigger("pre_execute")
+        self.events.trigger("pre_run_cell", info)
+        with self.builtin_trap, self.display_trap:
+            yield
+
+    def cell_finished(self) -> None:
+        """Fires the events that follow a cell, failed or not."""
+        result = self.__dict__.pop("_cell_result", None)
+        if result is not None:
+            self.events.trigger("post_execute")
+            self.events.trigger("post_run_cell", result)
+
+
+def create(own: shell.Shell) -> NotebookShell:
+    """Builds the shell around the namespace and history of the plain gear."""
+    if hasattr(interactiveshell, "PickleShareDB"):
+        # IPython 8 makes this store on disk whether it is used or not.
+        interactiveshell.PickleShareDB = lambda path: {}
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.NotebookShell.colors = "NoColor"
+    config.NotebookShell.xmode = "Plain"
+    kept = ("_", "__", "___", "exit", "quit", "open")
+    taken = {name: own.namespace[name] for name in kept if name in own.namespace}
+    notebook = NotebookShell.instance(config=config, user_module=own.module, user_ns=own.namespace)
+    # IPython's `exit` and `open` differ from the plain gear's, and it hides the
+    # builtin `exit` while a cell runs; `_` and friends it would start anew.
+    del own.namespace["exit"], own.namespace["quit"]
+    own.namespace.pop("open", None)
+    own.namespace.update({"exit": builtins.exit, "quit": builtins.quit, **taken})
+    hook = notebook.displayhook
+    hook._, hook.__, hook.___ = own.recent
+    history = notebook.history_manager
+    history.input_hist_parsed[:] = history.input_hist_raw[:] = own.inputs
+    history.output_hist.update(own.outputs)
+    own.inputs, own.outputs = history.input_hist_parsed, history.output_hist
+    notebook._plain_counts = notebook._transformer_counts()
+    notebook.execution_count = max(own.count, 1)
+    notebook.loop_runner = own.run_coroutine
+    notebook.configurables.append(InlineBackend.instance())
+    notebook.display_formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _figure_png)
+    return notebook
+
+
+def _figure_png(figure: object) -> bytes:
+    from silica_guest import figures
+
+    return figures.png_of_value(figure)

@@ -1,0 +1,304 @@
+"""Runs cells the IPython way in one user namespace.
+
+Owns the namespace, the history variables, the event loop and the choice of
+gear. One executor serves both gears: IPython, once loaded, only translates
+magics and formats values, so results cannot differ between them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from _ast import Expr, Expression, Module
+
+from silica_guest import bundles, interpreter
+from silica_guest.watch import ImportWatch
+
+# Compiler flags by value, since `ast` and `__future__` are not worth importing.
+ONLY_AST = 0x0400
+TOP_LEVEL_AWAIT = 0x2000
+FUTURE_FEATURES = 0x1FE0000
+CO_COROUTINE = 0x80
+OUTPUTS_MAX = 1000
+# Keywords that can open an expression.
+KEYWORDS = frozenset(("None", "True", "False", "not", "await", "lambda", "yield"))
+FIGURE_BACKEND = "module://silica_guest.figures"
+
+current: Shell | None = None
+
+
+class Shell:
+    """The state that lives from cell to cell."""
+
+    def __init__(self) -> None:
+        global current
+        current = self
+        self.count = 0
+        self.flags = TOP_LEVEL_AWAIT
+        self.sources: dict[str, str] = {}
+        self.inputs: list[str] = [""]
+        self.outputs: dict[int, object] = {}
+        self.last_input = ""
+        self.recent = ("", "", "")
+        self.notebook = None
+        self.notebook_state = "unloaded"
+        self.event_loop = None
+        self.emit = lambda data, metadata, main: None
+        self._make_namespace()
+        os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
+        watched = {
+            "IPython": self.load_notebook,
+            "matplotlib": _choose_figure_backend,
+            "linecache": self._fill_linecache,
+        }
+        sys.meta_path.insert(0, ImportWatch(watched))
+
+    def _make_namespace(self) -> None:
+        # A real module under the name __main__, so that pickle, dataclasses and
+        # forked workers find what cells define.
+        module = self.module = type(sys)("__main__")
+        sys.modules["__main__"] = module
+        self.namespace = module.__dict__
+        self.namespace.update(
+            __builtins__=builtins, In=self.inputs, Out=self.outputs, _ih=self.inputs, _oh=self.outputs,
+            _="", __="", ___="", _i="", _ii="", _iii="",
+        )  # fmt: skip
+        builtins.display = self._display
+        builtins.get_ipython = self._get_ipython
+
+    def run(self, code: str) -> None:
+        """Runs one cell; raises what its code raises."""
+        self._restore()
+        if not code.strip():
+            return
+        self.count += 1
+        filename = f"Cell In[{self.count}]"
+        self._add_source(filename, code)
+        tree, python = self._parse(code, filename)
+        self._add_input(code, python)
+        if self.notebook is None:
+            self._execute(tree, python, filename)
+        else:
+            with self.notebook.cell(code):
+                self._execute(self.notebook.transform_ast(tree), python, filename)
+
+    def finish(self) -> None:
+        """Shows the figures a cell left open, whether it failed or not."""
+        if "matplotlib.pyplot" in sys.modules:
+            from silica_guest import figures
+
+            figures.show_all()
+        if self.notebook is not None:
+            self.notebook.cell_finished()
+
+    def publish(self, data: dict, metadata: object = None) -> None:
+        """Shows a bundle, through IPython when loaded so that `%%capture` can catch it."""
+        if self.notebook is not None:
+            self.notebook.display_pub.publish(data, metadata)
+        else:
+            self.emit(data, metadata, False)
+
+    def load_notebook(self) -> bool:
+        """Shifts to the IPython gear; False when IPython is not there or broken."""
+        if self.notebook_state != "unloaded":
+            return self.notebook is not None
+        self.notebook_state = "loading"
+        try:
+            from silica_guest import notebook
+
+            self.notebook = notebook.create(self)
+        except Exception:  # Without IPython the plain gear does what it can.
+            self.notebook_state = "missing"
+            return False
+        self.notebook_state = "loaded"
+        return True
+
+    def run_coroutine(self, coroutine: object) -> object:
+        """Runs a cell's coroutine on the kernel's one loop, so tasks outlive their cell."""
+        import asyncio
+
+        if self.event_loop is None or self.event_loop.is_closed():
+            self.event_loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.event_loop)
+        task = self.event_loop.create_task(coroutine)
+        try:
+            return self.event_loop.run_until_complete(task)
+        except (KeyboardInterrupt, SystemExit):
+            # The loop stopped with the task half done; unwind it, as Ctrl-C would in plain code.
+            if not task.done():
+                task.cancel()
+                self.event_loop.run_until_complete(asyncio.wait([task]))
+            raise
+
+    def _restore(self) -> None:
+        """Repairs what earlier cells may have broken."""
+        interpreter.restore_streams()
+        interpreter.add_user_site()
+        for fd in (1, 2):
+            try:
+                # Child processes such as node leave the shared pipe non-blocking.
+                os.set_blocking(fd, True)
+            except OSError:
+                pass  # The user closed it.
+
+    def _parse(self, code: str, filename: str) -> tuple[Module, str]:
+        """Returns the tree and the Python it came from, loading IPython if the code needs it.
+
+        What is Python already skips IPython's translation in both gears.
+        """
+        customised = self.notebook is not None and self.notebook.is_customised()
+        try:
+            tree = self._compile(code, filename, "exec", ONLY_AST)
+        except SyntaxError:
+            if not ((customised or _may_be_magic(code)) and self.load_notebook()):
+                raise
+        else:
+            if not ((customised or self._is_unknown_word(code, tree)) and self.load_notebook()):
+                return tree, code
+        python = self.notebook.transform_cell(code)
+        self._add_source(filename, python)
+        return self._compile(python, filename, "exec", ONLY_AST), python
+
+    def _compile(self, source: object, filename: str, mode: str, extra: int = 0):
+        return compile(source, filename, mode, self.flags | extra, dont_inherit=True)
+
+    def _is_unknown_word(self, code: str, tree: Module) -> bool:
+        """Tells a cell like `pwd` or `ls -l`: Python by chance, but likely a magic without its sign."""
+        word = code.split(None, 1)[0]
+        if len(tree.body) != 1 or type(tree.body[0]) is not Expr or not word.isidentifier() or "\n" in code.strip():
+            return False
+        return word not in self.namespace and not hasattr(builtins, word) and word not in KEYWORDS
+
+    def _execute(self, tree: Module, python: str, filename: str) -> None:
+        interactivity = getattr(self.notebook, "ast_node_interactivity", "last_expr")
+        if tree.body and _ends_quietly(tree, python):
+            interactivity = "none"
+        # Everything is compiled before anything runs, so a late SyntaxError has no half effects.
+        steps = []
+        for part in _parts(tree, interactivity):
+            step = self._compile(part, filename, "eval" if type(part) is Expression else "exec")
+            self.flags |= step.co_flags & FUTURE_FEATURES
+            steps.append((step, type(part) is Expression))
+        for step, shown in steps:
+            value = eval(step, self.namespace)
+            if step.co_flags & CO_COROUTINE:
+                value = self.run_coroutine(value)
+            if shown and value is not None:
+                self._show(value)
+
+    def _show(self, value: object) -> None:
+        data, metadata = self._bundle(value)
+        self._add_output(value)
+        if data:
+            self.emit(data, metadata, True)
+
+    def _bundle(self, value: object) -> tuple[dict, object]:
+        if self.notebook is None:
+            text = bundles.plain_text(value)
+            if text is not None:
+                return {"text/plain": text}, {}
+            if not self.load_notebook():
+                return {"text/plain": repr(value)}, {}
+        return self.notebook.display_formatter.format(value)
+
+    def _display(self, *values: object, **options: object) -> object:
+        """The builtin `display` until IPython is loaded and replaces it."""
+        if self.notebook is None and not options:
+            texts = [bundles.plain_text(value) for value in values]
+            if None not in texts:
+                for text in texts:
+                    self.emit({"text/plain": text}, {}, False)
+                return None
+        if self.load_notebook():
+            from IPython.display import display
+
+            return display(*values, **options)
+        for value in values:
+            self.emit({"text/plain": repr(value)}, {}, False)
+        return None
+
+    def _get_ipython(self) -> object:
+        """The builtin `get_ipython`."""
+        self.load_notebook()
+        return self.notebook
+
+    def _add_source(self, filename: str, code: str) -> None:
+        self.sources[filename] = code
+        if "linecache" in sys.modules:
+            self._fill_linecache(filename)
+
+    def _fill_linecache(self, *filenames: str) -> None:
+        """Lets tracebacks, warnings and inspect find the lines of cells."""
+        cache = sys.modules["linecache"].cache
+        for filename in filenames or self.sources:
+            code = self.sources[filename]
+            code += "" if code.endswith("\n") else "\n"
+            cache[filename] = (len(code), None, code.splitlines(True), filename)
+
+    def _add_input(self, raw: str, python: str) -> None:
+        self.inputs.append(python)
+        space = self.namespace
+        # `_i` is the input before this one, while `_iN` counts this one in.
+        space["_iii"], space["_ii"], space["_i"] = space.get("_ii", ""), space.get("_i", ""), self.last_input
+        self.last_input = raw
+        space[f"_i{self.count}"] = raw
+
+    def _add_output(self, value: object) -> None:
+        """Keeps a shown value in `Out`, `_` and friends, unless the user took those names."""
+        space = self.namespace
+        names = ("_", "__", "___")
+        if all(space.get(name, old) is old for name, old in zip(names, self.recent)) and not hasattr(builtins, "_"):
+            self.recent = (value, *self.recent[:2])
+            space.update(zip(names, self.recent))
+        if value is self.outputs:
+            return
+        while len(self.outputs) >= OUTPUTS_MAX:
+            oldest = next(iter(self.outputs))
+            del self.outputs[oldest]
+            space.pop(f"_{oldest}", None)
+        self.outputs[self.count] = space[f"_{self.count}"] = value
+
+
+def _may_be_magic(code: str) -> bool:
+    """Tells whether code that is not Python could be IPython's; wrong guesses only cost time."""
+    stripped = code.strip()
+    if code[0] in " \t\n" or any(sign in code for sign in "%!?") or stripped.startswith((">>>", "In [")):
+        return True
+    # Magics without their percent sign, as in `pip install x`, work only on a single line.
+    return "\n" not in stripped and (stripped[0] in "/,;" or stripped.split()[0].isidentifier())
+
+
+def _parts(tree: Module, interactivity: str):
+    """Yields the tree as modules to execute and expressions to show, in order."""
+    pending = []
+    for index, node in enumerate(tree.body):
+        last = index == len(tree.body) - 1
+        if type(node) is Expr and (interactivity == "all" or (last and interactivity != "none")):
+            if pending:
+                yield Module(pending, [])
+                pending = []
+            yield Expression(node.value)
+        else:
+            pending.append(node)
+    if pending:
+        yield Module(pending, [])
+
+
+def _ends_quietly(tree: Module, python: str) -> bool:
+    """Tells whether a semicolon follows the last statement.
+
+    After its end there can be only brackets, semicolons and comments.
+    """
+    last = tree.body[-1]
+    if type(last) is not Expr or ";" not in python:
+        return False
+    lines = python.encode("utf-8", "surrogatepass").splitlines()[last.end_lineno - 1 :]
+    lines[0] = lines[0][last.end_col_offset :]
+    return any(b";" in line.split(b"#")[0] for line in lines)
+
+
+def _choose_figure_backend() -> None:
+    """Makes our backend matplotlib's default, unless the user's environment names one."""
+    if not os.environ.get("MPLBACKEND"):
+        sys.modules["matplotlib"].rcParams["backend"] = FIGURE_BACKEND

@@ -1,0 +1,128 @@
+"""Frames between guest and host on one stream socket, version 1.
+
+Owns the byte layout, the caps and the JSON of the heads. It knows nothing of
+what the frames mean. `json` costs about as much to import as the rest of the
+guest together (it pulls in `re`), so the C parts behind it are used directly.
+"""
+
+from __future__ import annotations
+
+import os
+from _json import encode_basestring, make_encoder, make_scanner
+
+VERSION = 1
+HEAD_BYTES_MAX = 1 << 20
+BODY_BYTES_MAX = 64 << 20
+SMALL_BODY_BYTES = 64 << 10
+READ_BYTES = 64 << 10
+
+
+class WireError(Exception):
+    """The stream from the host is not made of frames."""
+
+
+class FrameTooLarge(ValueError):
+    """A frame of ours is over the caps; nothing of it was written."""
+
+
+class _ScannerOptions:
+    """What `json.JSONDecoder` would hand to the C scanner."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+_scan = make_scanner(_ScannerOptions)
+
+
+def encode_json(value: object, default=None) -> bytes:
+    """Returns `value` as compact UTF-8 JSON; raises on NaN, cycles and foreign types.
+
+    Lone surrogates become `?`: strict JSON readers refuse them in any form.
+    """
+    encode = make_encoder({}, default or _refuse, encode_basestring, None, ":", ",", False, False, False)
+    return "".join(encode(value, 0)).encode("utf-8", "replace")
+
+
+def _refuse(value: object) -> None:
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def decode_json_object(data: bytes) -> dict:
+    """Returns the JSON object in `data`, which must hold nothing else."""
+    try:
+        text = data.decode("utf-8")
+        value, end = _scan(text, 0)
+    except (StopIteration, ValueError, RecursionError) as error:
+        raise WireError("the head is not JSON") from error
+    if type(value) is not dict or text[end:].strip():
+        raise WireError("the head is not one JSON object")
+    return value
+
+
+class Channel:
+    """One end of the control socket. Not thread safe: the kernel holds a lock."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._buffer = bytearray()
+
+    def send(self, head: dict, body: bytes = b"") -> None:
+        """Writes one frame. The caller keeps signals from raising meanwhile."""
+        raw = encode_json(head)
+        if len(raw) > HEAD_BYTES_MAX or len(body) > BODY_BYTES_MAX:
+            raise FrameTooLarge
+        front = len(raw).to_bytes(4, "little") + len(body).to_bytes(4, "little") + raw
+        if len(body) < SMALL_BODY_BYTES:
+            self._write(front + body)
+        else:
+            self._write(front)
+            self._write(body)
+
+    def receive(self) -> tuple[dict, bytes] | None:
+        """Returns the next frame, or None when the host has closed its end."""
+        if not self._fill(8):
+            return None
+        head_len = int.from_bytes(self._buffer[0:4], "little")
+        body_len = int.from_bytes(self._buffer[4:8], "little")
+        if head_len > HEAD_BYTES_MAX or body_len > BODY_BYTES_MAX:
+            raise WireError("a frame over the caps")
+        end = 8 + head_len + body_len
+        if not self._fill(end):
+            raise WireError("the stream ended within a frame")
+        head = decode_json_object(bytes(self._buffer[8 : 8 + head_len]))
+        body = bytes(memoryview(self._buffer)[8 + head_len : end])
+        del self._buffer[:end]
+        return head, body
+
+    def has_input(self) -> bool:
+        """Tells whether the host has sent more, without waiting for it."""
+        if self._buffer:
+            return True
+        import select
+
+        return bool(select.select([self.fd], [], [], 0)[0])
+
+    def _fill(self, size: int) -> bool:
+        """Reads until `size` bytes are buffered; False when the stream ended cleanly before."""
+        buffer = self._buffer
+        while len(buffer) < size:
+            chunk = os.read(self.fd, max(READ_BYTES, size - len(buffer)))
+            if not chunk:
+                if buffer:
+                    raise WireError("the stream ended within a frame")
+                return False
+            buffer += chunk
+        return True
+
+    def _write(self, data: bytes) -> None:
+        written = os.write(self.fd, data)
+        if written == len(data):
+            return
+        view = memoryview(data)
+        while written < len(data):
+            written += os.write(self.fd, view[written:])

@@ -1,0 +1,231 @@
+"""Entry of a warm process that forks once per kernel: `python -I -S -B .../zygote.py`.
+
+Owns preloading, warming and the fork loop. It never sees user code or data:
+a child leaves through the gate before it reads its first frame.
+"""
+
+from __future__ import annotations
+
+import _locale
+import gc
+import os
+import sys
+from collections.abc import Callable
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from silica_guest import bundles, interpreter, kernel, reseed, wire  # noqa: E402
+from silica_guest.shell import Shell  # noqa: E402
+
+MASTER_FD = 3
+EXIT_NOT_ENTERED = 121
+ERROR_CHARS_MAX = 4000
+# CPython rewrites bytecode that has run eight times for the types it saw; done here, children
+# need not, and copy fewer pages.
+WARM_ROUNDS = 20
+DEAR = {"matplotlib.pyplot"}
+HUGE_PAGE = 2 << 20
+MADV_COLLAPSE = 25  # Linux 6.1; not in the mmap module.
+# A thread pool started by an import would not survive the fork.
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
+)  # fmt: skip
+# What first cells commonly pull in; a child that imports it itself pays for it every time.
+STANDARD_MODULES = "asyncio json linecache re subprocess traceback"
+CELLS = {
+    "": ("print('warm', 1.5)", "x = [1, 'a', {2: None}]\nx", "%pwd", "def f(n):\n    return n / 0\nf(1)", "1 +"),
+    "numpy": ("import numpy as np\nnp.random  # loaded on first use\nnp.arange(3) / 2",),
+    "pandas": (
+        "import io, pandas as pd\nd = pd.read_csv(io.StringIO('a,b\\n1,x\\n2,y'))\nd",
+        "print(d.describe(), d.groupby('b').a.sum(), d.dtypes, d.sort_values('a'))",
+        "d = pd.DataFrame({'x': range(9), 'y': [0.5] * 9})\nprint(d, d.describe(), d.x.mean())",
+    ),
+    "matplotlib.pyplot": ("import matplotlib.pyplot as plt\nplt.plot([1, 2], label='w')\nplt.legend()\nplt.show()",),
+}
+
+
+def preload(modules: list[str]) -> Shell:
+    """Returns a shell in the IPython gear with `modules` imported on one thread."""
+    locale = _locale.setlocale(_locale.LC_ALL)
+    saved = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        shell = Shell()
+        if not shell.load_notebook():
+            raise ImportError("IPython cannot be loaded")
+        for name in (*STANDARD_MODULES.split(), *modules):
+            __import__(name)
+    finally:
+        _locale.setlocale(_locale.LC_ALL, locale)
+        for name, value in saved.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    return shell
+
+
+def warm(shell: Shell) -> None:
+    """Runs cells of every common kind, then removes all traces that a user could see."""
+    from silica_guest import errors
+
+    before = dict(shell.namespace)
+    streams = sys.stdout, sys.stderr
+    shell.emit = lambda data, metadata, main: wire.encode_json([mime for mime, _ in bundles.payloads(data)])
+    with open(os.devnull, "w", encoding="utf-8") as sink:
+        sys.stdout = sys.stderr = sink
+        for module, cells in CELLS.items():
+            if module and module not in sys.modules:
+                continue
+            for code in cells * (1 if module in DEAR else WARM_ROUNDS):
+                try:
+                    shell.run(code)
+                except Exception as error:  # Some of the cells are there to fail.
+                    wire.encode_json(errors.describe(error))
+                shell.finish()
+        sys.stdout, sys.stderr = streams
+    reset(shell, before)
+
+
+def reset(shell: Shell, namespace: dict) -> None:
+    """Puts the shell and process-wide registries back to where a new kernel starts."""
+    shell.namespace.clear()
+    shell.namespace.update(namespace)
+    shell.count = 0
+    shell.last_input = ""
+    shell.recent = ("", "", "")
+    history = shell.notebook.history_manager
+    history.input_hist_parsed[:] = history.input_hist_raw[:] = [""]
+    shell.outputs.clear()
+    shell.notebook.execution_count = 1
+    cache = sys.modules["linecache"].cache
+    cache.clear()
+    shell.sources.clear()
+    for module in list(sys.modules.values()):
+        # Some entries of sys.modules are not modules and have a dict of another kind.
+        if isinstance(module, type(sys)):
+            module.__dict__.pop("__warningregistry__", None)
+    if "logging" in sys.modules:
+        sys.modules["logging"].root.handlers.clear()
+    if "decimal" in sys.modules:
+        decimal = sys.modules["decimal"]
+        decimal.setcontext(decimal.DefaultContext.copy())
+
+
+def assert_one_thread() -> None:
+    """Fails when an import started a thread: its locks would be left held in every child."""
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:
+        return  # No /proc in here; the master checks from outside.
+    if len(threads) != 1:
+        raise RuntimeError(f"preloading left {len(threads)} threads")
+
+
+def use_huge_pages() -> None:
+    """Asks the kernel to move the heap onto huge pages, which a fork copies by the entry, not by the page.
+
+    A quarter off the time from fork to first output with pandas loaded. Where the kernel
+    cannot (before Linux 6.1, or huge pages off) nothing changes.
+    """
+    import ctypes
+
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        lines = maps.read().splitlines()
+    for line in lines:
+        span, mode, _, _, _, *name = line.split()
+        if mode != "rw-p" or name not in ([], ["[heap]"]):
+            continue
+        start, end = (int(text, 16) for text in span.split("-"))
+        start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+        if start < end:
+            madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)
+
+
+def settle() -> None:
+    """Arranges memory so that children copy little of it."""
+    reseed.prepare()
+    if "matplotlib.font_manager" in sys.modules:
+        # matplotlib empties this cache in every child, and freeing the fonts dirties 150 pages.
+        sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
+    gc.collect()
+    # Out of the collector's reach, so that it does not write to their headers.
+    gc.freeze()
+    use_huge_pages()
+    assert_one_thread()
+
+
+def bare_fork() -> Callable[[], int]:
+    """Returns a fork that runs no hooks: -1 for failure, else as os.fork.
+
+    A process with one thread has no lock that another thread could hold, so CPython's and
+    the libraries' hooks have nothing to put right here; what they would reseed, `reseed`
+    does. They touch 260 pages, a quarter of what a child copies before its first cell.
+    The C library keeps the interpreter lock where it is, because a PyDLL does not let go of it.
+    """
+    import ctypes
+
+    try:
+        return ctypes.PyDLL(None)._Fork  # glibc 2.34
+    except AttributeError:
+        return hooked_fork
+
+
+def hooked_fork() -> int:
+    """os.fork with -1 for failure."""
+    try:
+        return os.fork()
+    except OSError:
+        return -1
+
+
+def serve_forks(gate, shell: Shell) -> int:
+    """Forks a kernel for every request; returns the zygote's exit code."""
+    fork = bare_fork()
+    while True:
+        wanted = gate.wait()
+        if wanted <= 0:
+            return 0 if wanted == 0 else 1
+        pid = fork()
+        if pid == 0:
+            if gate.enter() < 0:
+                os._exit(EXIT_NOT_ENTERED)
+            gc.enable()
+            reseed.reseed()
+            kernel.serve(shell)
+        gate.forked(pid)
+
+
+def tell(packet: dict) -> None:
+    """Sends one packet to the zone master."""
+    os.write(MASTER_FD, wire.encode_json(packet))
+
+
+def main() -> int:
+    """Becomes a zygote; returns the exit code."""
+    # Collections during start would only scatter garbage over pages to be shared.
+    gc.disable()
+    interpreter.prepare()
+    os.environ.pop("LD_BIND_NOW", None)  # For this process; the user's own need not wait.
+    modules = [name for name in os.environ.pop("SILICA_PRELOAD", "").split(",") if name]
+    try:
+        interpreter.configure_streams()
+        shell = preload(modules)
+        warm(shell)
+        from silica_guest.gateway import Gate
+
+        gate = Gate(MASTER_FD)
+        settle()
+        if gate.lock() < 0:
+            raise OSError("the zygote could not be locked")
+    except Exception as error:
+        tell({"type": "failed", "error": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]})
+        return 1
+    tell({"type": "ready", "python": sys.version.split()[0], "modules": len(sys.modules)})
+    interpreter.flush_streams()
+    return serve_forks(gate, shell)
+
+
+if __name__ == "__main__":
+    os._exit(main())

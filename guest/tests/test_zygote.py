@@ -1,0 +1,122 @@
+"""Preloading, warming and reseeding, each in a process of its own; no native gate needed."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+GUEST = Path(__file__).resolve().parent.parent
+
+START = """
+import os, sys
+sys.path.append({guest!r})
+from silica_guest import interpreter, reseed, zygote
+interpreter.prepare()
+interpreter.configure_streams()
+before = dict(os.environ)
+shell = zygote.preload({modules!r})
+zygote.warm(shell)
+"""
+
+
+def run(body: str, modules: list[str]) -> str:
+    env = {"PATH": os.environ["PATH"], "SILICA_SITE": sysconfig.get_path("purelib"), "SILICA_PREFIX": sys.prefix}
+    code = START.format(guest=str(GUEST), modules=modules) + body
+    done = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_warm_leaves_no_trace():
+    body = """
+assert shell.count == 0 and shell.inputs == [""] and shell.outputs == {} and shell.sources == {}
+names = set(shell.namespace)
+assert not names & {"x", "f", "pd", "plt", "np", "_i1", "_1"}, names
+assert shell.namespace["_"] == "" and shell.event_loop is None
+assert not [k for k in os.environ if k.endswith("NUM_THREADS")], os.environ
+import linecache, matplotlib.pyplot as plt
+assert not linecache.cache and not plt.get_fignums()
+assert not hasattr(sys, "last_value")
+zygote.settle()
+got = []
+shell.emit = lambda data, metadata, main: got.append(data["text/plain"])
+shell.run("In[-1], len(Out), get_ipython().execution_count")
+print(got)
+"""
+    modules = ["numpy", "pandas", "matplotlib.pyplot"]
+    assert run(body, modules) == "[\"('In[-1], len(Out), get_ipython().execution_count', 0, 1)\"]\n"
+
+
+def test_no_generators_before_the_fork():
+    modules = ["numpy", "pandas", "matplotlib.pyplot", "random", "uuid", "tempfile"]
+    assert run("print(reseed.generators_before_fork())", modules) == "[]\n"
+    body = "import random, numpy\na = random.Random(1); b = numpy.random.default_rng()\nprint(len(reseed.generators_before_fork()))"
+    assert run(body, ["numpy"]) == "3\n"
+
+
+def test_siblings_differ():
+    body = """
+zygote.settle()
+def child():
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        import time
+        start = time.perf_counter(); reseed.reseed(); took = time.perf_counter() - start
+        import numpy, random, uuid, tempfile, multiprocessing as mp
+        assert reseed._fill_numpy and 0.4 < numpy.random.rand(10_000).mean() < 0.6
+        values = [numpy.random.rand(), random.random(), uuid.getnode(), uuid.uuid1().node, next(tempfile._get_candidate_names()),
+                  bytes(mp.current_process().authkey).hex()]
+        assert values[2] == values[3] and values[2] >> 40 & 1
+        os.write(write, repr((values, took)).encode()); os._exit(0)
+    os.close(write); data = os.read(read, 9999); os.waitpid(pid, 0)
+    return eval(data)
+a, b = child(), child()
+assert not set(map(str, a[0])) & set(map(str, b[0])), (a, b)
+print(min(a[1], b[1]) < 0.002)
+"""
+    assert run(body, ["numpy", "uuid", "tempfile", "multiprocessing", "decimal"]) == "True\n"
+
+
+def test_fork_loop_with_a_gate_of_ours():
+    body = """
+import socket
+from silica_guest import kernel, wire
+host, guest = socket.socketpair()
+class Gate:
+    orders = [1, 0]
+    def wait(self): return self.orders.pop(0)
+    def enter(self): host.close(); os.dup2(guest.fileno(), 3); return 0
+    def forked(self, pid): self.pid = pid
+gate = Gate()
+zygote.settle()
+assert zygote.serve_forks(gate, shell) == 0
+guest.close()
+channel = wire.Channel(host.fileno())
+hello = channel.receive()[0]
+assert hello["pid"] == gate.pid
+channel.send({"type": "run", "cell": 1}, b"print('in the child', __name__)")
+done = channel.receive()[0]
+channel.send({"type": "shutdown"})
+os.waitpid(gate.pid, 0)
+print(done["status"], done["count"])
+"""
+    assert run(body, []) == "in the child __main__\nok 1\n"
+
+
+def test_failed_preload_is_reported(tmp_path):
+    import socket
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    env = {"PATH": os.environ["PATH"], "SILICA_SITE": sysconfig.get_path("purelib"), "SILICA_PRELOAD": "no_such_module"}
+    code = f"import os; os.dup2({theirs.fileno()}, 3); os.execv({sys.executable!r}, [{sys.executable!r}, '-I', '-S', '-B', {str(GUEST / 'silica_guest' / 'zygote.py')!r}])"
+    process = subprocess.Popen([sys.executable, "-c", code], env=env, pass_fds=[theirs.fileno()])
+    theirs.close()
+    assert b'"type":"failed"' in (packet := ours.recv(65536)) and b"no_such_module" in packet
+    assert process.wait(30) == 1
+
+
+def test_native_library_shadows_no_module():
+    assert not (GUEST / "silica_guest" / "gate.py").exists()
