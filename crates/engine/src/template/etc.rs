@@ -1,0 +1,96 @@
+//! The guest's `/etc`: made up, except for a few files of the host that are public and needed.
+//!
+//! Nothing else of the host's configuration may come in. In particular no certificates: a private
+//! authority of the host would tell where it stands, and `certifi` comes with `requests`.
+
+use std::fs;
+use std::path::Path;
+
+use super::{StepError, tree};
+
+/// Largest host file that is copied, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "passwd",
+        "root:x:0:0:root:/:/bin/sh\n\
+         user:x:1000:1000::/home/user:/bin/bash\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    ),
+    ("group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"),
+    ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"),
+    ("hostname", "sandbox\n"),
+    (
+        "nsswitch.conf",
+        "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+    ),
+    ("resolv.conf", ""),
+    ("timezone", "Etc/UTC\n"),
+    ("shells", "/bin/sh\n/bin/bash\n"),
+    (
+        "profile",
+        "export PATH=/opt/silica/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin\n\
+         [ -z \"${BASH_VERSION-}\" ] || . /etc/bash.bashrc\n",
+    ),
+    ("bash.bashrc", "PS1='\\w\\$ '\n"),
+];
+
+/// Copied if the host has them: the name in the guest and the places on the host, best first.
+const COPIES: &[(&str, &[&str])] = &[
+    ("os-release", &["etc/os-release", "usr/lib/os-release"]),
+    ("ld.so.cache", &["etc/ld.so.cache"]),
+    ("ld.so.conf", &["etc/ld.so.conf"]),
+    ("mime.types", &["etc/mime.types"]),
+    ("localtime", &["usr/share/zoneinfo/UTC", "usr/share/zoneinfo/Etc/UTC"]),
+];
+
+/// Makes the guest's `/etc` in `etc`, after the host whose root is `host`.
+pub(super) fn create(etc: &Path, host: &Path) -> Result<(), StepError> {
+    for (name, content) in FILES {
+        tree::file(&etc.join(name), content.as_bytes())?;
+    }
+    for (name, places) in COPIES {
+        let found = places.iter().map(|place| host.join(place)).find(|path| small_file(path));
+        if let Some(path) = found {
+            let content = fs::read(&path).map_err(tree::io("read", &path))?;
+            tree::file(&etc.join(name), &content)?;
+        }
+    }
+    copy_if_there(&host.join("etc/ld.so.conf.d"), &etc.join("ld.so.conf.d"))?;
+    copy_if_there(&host.join("etc/fonts"), &etc.join("fonts"))?;
+    copy_alternatives(&host.join("etc/alternatives"), &etc.join("alternatives"))
+}
+
+fn copy_if_there(source: &Path, target: &Path) -> Result<(), StepError> {
+    if source.is_dir() {
+        tree::copy(source, target, &|_| true)?;
+    }
+    Ok(())
+}
+
+/// Copies the links of Debian's alternatives that lead to `/usr`; any other would lead nowhere and
+/// only tell what the host has installed.
+fn copy_alternatives(source: &Path, target: &Path) -> Result<(), StepError> {
+    if !source.is_dir() {
+        return Ok(());
+    }
+    tree::folder(target)?;
+    for path in tree::children(source)? {
+        let Ok(to) = fs::read_link(&path) else {
+            continue;
+        };
+        let system = ["/usr", "/bin", "/sbin", "/lib"].iter().any(|place| to.starts_with(place));
+        if let (true, Some(name)) = (system, path.file_name()) {
+            tree::link(&to, &target.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn small_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= FILE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests;
