@@ -1,0 +1,378 @@
+//! The engine: one zone, the templates added to it, the pools filled from it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use silica_domain::{Containment, LimitError, Limits, LimitsMax};
+use silica_jail::client::{self, UseOfHost, ZoneError, ZoneOptions};
+use silica_jail::protocol::{
+    How, Program, ShellSpec, Source, SystemDirectory, TemplateLayers, Verb,
+};
+
+use crate::containment;
+use crate::guest::{self, GuestError};
+use crate::inputs::{self, Input, InputError};
+use crate::kernel::KernelError;
+use crate::pool::Pool;
+use crate::sandbox::{CreateError, Faults, Plan, Sandbox};
+use crate::template::{Hold, Home, StoreError, Template};
+use crate::zone::{CallError, ZoneHandle, borrowed};
+
+/// What an engine is started with. No default: every field says something about containment.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// The data directory.
+    pub home: Home,
+    /// The program whose process becomes the zone, and its arguments.
+    pub zone_program: (PathBuf, Vec<String>),
+    /// What of the host's offers to use.
+    pub use_of_host: UseOfHost,
+    /// The most anybody may ask for.
+    pub limits_max: LimitsMax,
+    /// When zygotes are replaced.
+    pub zygotes: ZygotePolicy,
+}
+
+/// When zygotes are replaced. Siblings share address layout and hash seed; this bounds how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZygotePolicy {
+    /// After this many forks.
+    pub forks_max: u64,
+    /// After this long.
+    pub age_max: Duration,
+}
+
+impl Default for ZygotePolicy {
+    fn default() -> Self {
+        Self { forks_max: 1000, age_max: Duration::from_mins(10) }
+    }
+}
+
+/// Where a sandbox's interpreter comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interpreter {
+    /// A fork of the template's zygote, in milliseconds.
+    Forked,
+    /// Started for this sandbox alone; shares nothing with any other.
+    Fresh,
+}
+
+/// What a new sandbox is to be.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The template, by name; it must have been added.
+    pub template: String,
+    /// What it may use.
+    pub limits: Limits,
+    /// Read-only inputs.
+    pub inputs: Vec<Input>,
+    /// Where its interpreter comes from.
+    pub interpreter: Interpreter,
+    /// For tests.
+    pub faults: Faults,
+}
+
+impl CreateOptions {
+    /// A sandbox of a template with default limits, forked from its zygote.
+    pub fn new(template: &str) -> Self {
+        Self {
+            template: template.to_owned(),
+            limits: Limits::default(),
+            inputs: Vec::new(),
+            interpreter: Interpreter::Forked,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// Why the engine could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The zone did not start.
+    #[error("sandboxes cannot run on this host")]
+    Zone(#[source] ZoneError),
+    /// The guest's layer could not be written.
+    #[error("cannot prepare the guest's code")]
+    Guest(#[from] GuestError),
+    /// The template was not added.
+    #[error("there is no template called {0}")]
+    UnknownTemplate(String),
+    /// The template could not be held.
+    #[error("cannot use the template")]
+    Template(#[source] StoreError),
+    /// A layer of the template could not be mounted.
+    #[error("cannot mount {0}")]
+    Layer(PathBuf, #[source] std::io::Error),
+    /// The zone refused the template or its zygote.
+    #[error("the zone refused template {0}")]
+    Refused(String, #[source] CallError),
+    /// The zygote cannot start.
+    #[error("the warm interpreter of template {0} cannot start: {1}")]
+    Zygote(String, String),
+    /// A limit that cannot be had.
+    #[error(transparent)]
+    Limits(#[from] LimitError),
+    /// An input that is refused.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The sandbox could not be made.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+}
+
+/// Where copies of private inputs stand for a moment, below the data directory.
+const INPUT_COPIES: &str = "run/inputs";
+
+/// A template the zone knows.
+#[derive(Debug)]
+struct Added {
+    template: Template,
+    _hold: Hold,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    templates: HashMap<String, Arc<Added>>,
+    pools: Vec<Arc<Pool>>,
+}
+
+/// One zone and everything in it.
+#[derive(Debug)]
+pub struct Engine {
+    options: EngineOptions,
+    zone: ZoneHandle,
+    containment: Containment,
+    tables: Mutex<Tables>,
+}
+
+impl Engine {
+    /// Clears up after dead ones and starts a zone. Must be called within a Tokio runtime.
+    pub fn start(options: EngineOptions) -> Result<Self, EngineError> {
+        inputs::sweep(&options.home.path().join(INPUT_COPIES));
+        let zone = ZoneHandle::start(ZoneOptions {
+            program: options.zone_program.clone(),
+            run_directory: options.home.path().join("run"),
+            use_of_host: options.use_of_host,
+        })
+        .map_err(EngineError::Zone)?;
+        let containment = containment::report(zone.facts());
+        Ok(Self { options, zone, containment, tables: Mutex::default() })
+    }
+
+    /// What is enforced for every sandbox of this engine.
+    pub fn containment(&self) -> &Containment {
+        &self.containment
+    }
+
+    /// The process that stands for the zone on the host.
+    pub fn zone_process_id(&self) -> u32 {
+        self.zone.process_id()
+    }
+
+    fn tables(&self) -> std::sync::MutexGuard<'_, Tables> {
+        // The tables hold no invariant that a panic elsewhere could have broken halfway.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a template known to the zone.
+    pub async fn add_template(&self, template: Template) -> Result<(), EngineError> {
+        let name = template.manifest.name.clone();
+        let hold = template.hold().map_err(EngineError::Template)?;
+        let guest = guest::ensure(&self.options.home, &template)?;
+        let mut fds = Vec::new();
+        let layers = TemplateLayers {
+            name: name.clone(),
+            guest: layer(&guest, &mut fds)?,
+            root: layer(&template.root(), &mut fds)?,
+            system: template
+                .manifest
+                .system_dirs
+                .iter()
+                .map(|path| {
+                    let source = layer(path, &mut fds)?;
+                    Ok(SystemDirectory { path: path.display().to_string(), source })
+                })
+                .collect::<Result<_, EngineError>>()?,
+        };
+        let verb = Verb::AddTemplate(layers);
+        let refused = |error| EngineError::Refused(name.clone(), error);
+        self.zone.call(verb, &borrowed(&fds)).await.map_err(refused)?;
+        let added = Arc::new(Added { template, _hold: hold });
+        self.tables().templates.insert(name.clone(), added);
+        Ok(())
+    }
+
+    /// Keeps a warm interpreter of a template from now on, and waits until it is ready.
+    pub async fn warm(&self, name: &str) -> Result<(), EngineError> {
+        let added = self.added(name)?;
+        let verb = Verb::StartZygote {
+            template: name.to_owned(),
+            program: zygote_program(&added.template),
+            forks_max: self.options.zygotes.forks_max,
+            age_ms_max: self.options.zygotes.age_max.as_millis() as u64,
+        };
+        let refused = |error| EngineError::Refused(name.to_owned(), error);
+        self.zone.call(verb, &[]).await.map_err(refused)?;
+        let ready = self.zone.zygote_ready(name).await;
+        ready.map_err(|reason| EngineError::Zygote(name.to_owned(), reason))
+    }
+
+    /// Keeps `size` sandboxes with these options ready, interpreter included.
+    pub fn keep_ready(&self, options: &CreateOptions, size: usize) -> Result<(), EngineError> {
+        let (plan, _) = self.plan(options)?;
+        let pool = Pool::start(self.zone.clone(), plan, self.containment.clone(), size);
+        self.tables().pools.push(pool);
+        Ok(())
+    }
+
+    /// How many sandboxes stand ready.
+    pub fn ready_count(&self) -> usize {
+        self.tables().pools.iter().map(|pool| pool.len()).sum()
+    }
+
+    /// A sandbox with these options: from a pool if one fits, else made now.
+    pub async fn create(&self, options: &CreateOptions) -> Result<Sandbox, EngineError> {
+        let (plan, poolable) = self.plan(options)?;
+        if poolable {
+            let pools = self.tables().pools.clone();
+            if let Some(sandbox) = pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)) {
+                return Ok(sandbox);
+            }
+        }
+        Ok(Sandbox::create(&self.zone, plan, self.containment.clone()).await?)
+    }
+
+    /// Makes a shell without an interpreter, ends it, and returns how long the making took.
+    pub async fn time_shell(&self, options: &CreateOptions) -> Result<Duration, EngineError> {
+        let (plan, _) = self.plan(options)?;
+        let shell = self.zone.number();
+        let verb = Verb::CreateShell { shell, spec: plan.spec, inputs: Vec::new(), fail_at: 0 };
+        let failed = |error| EngineError::Create(CreateError::Shell(error));
+        let started = std::time::Instant::now();
+        self.zone.call(verb, &[]).await.map_err(failed)?;
+        let took = started.elapsed();
+        self.zone.call(Verb::Destroy { shell }, &[]).await.map_err(failed)?;
+        Ok(took)
+    }
+
+    /// Checks the options and turns them into what the zone needs, and whether a pool could serve.
+    fn plan(&self, options: &CreateOptions) -> Result<(Plan, bool), EngineError> {
+        let added = self.added(&options.template)?;
+        let limits = options.limits.clone().checked(&self.options.limits_max)?;
+        inputs::check_names(&options.inputs)?;
+        let scratch = self.options.home.path().join(INPUT_COPIES);
+        let inputs = options
+            .inputs
+            .iter()
+            .map(|input| inputs::prepare(input, &scratch))
+            .collect::<Result<Vec<_>, _>>()?;
+        let how = match options.interpreter {
+            Interpreter::Forked => How::Fork,
+            Interpreter::Fresh => How::Exec(fresh_program(&added.template)),
+        };
+        let poolable = inputs.is_empty() && options.faults == Faults::default();
+        let spec = shell_spec(&options.template, &limits);
+        Ok((Plan { spec, inputs, how, faults: options.faults }, poolable))
+    }
+
+    fn added(&self, name: &str) -> Result<Arc<Added>, EngineError> {
+        let added = self.tables().templates.get(name).cloned();
+        added.ok_or_else(|| EngineError::UnknownTemplate(name.to_owned()))
+    }
+
+    /// Ends every sandbox and the zone; returns when nothing is left.
+    pub async fn close(self) {
+        let pools = std::mem::take(&mut self.tables().pools);
+        for pool in pools {
+            pool.stop();
+        }
+        self.zone.hang_up();
+        self.zone.ended().await;
+    }
+}
+
+impl From<KernelError> for CreateError {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+/// How the zone gets a directory: mounted by us where we may, else found by its path.
+fn layer(path: &Path, fds: &mut Vec<OwnedFd>) -> Result<Source, EngineError> {
+    let failed = |error| EngineError::Layer(path.to_owned(), error);
+    let path = path.canonicalize().map_err(failed)?;
+    match client::detach(&path, true).map_err(failed)? {
+        Some(tree) => {
+            fds.push(tree);
+            Ok(Source::Mount)
+        }
+        None => Ok(Source::Path(path)),
+    }
+}
+
+fn shell_spec(template: &str, limits: &Limits) -> ShellSpec {
+    ShellSpec {
+        template: template.to_owned(),
+        memory_bytes: limits.memory_bytes,
+        cpu_millis: limits.cpu_millis,
+        processes: limits.processes,
+        open_files: limits.open_files,
+        disk_bytes: limits.disk_bytes,
+        file_bytes: limits.file_bytes,
+        cpu_seconds: limits.cpu.as_secs().max(1),
+    }
+}
+
+/// What every process in a sandbox starts with, before the template's own variables.
+const BASE_ENVIRONMENT: [(&str, &str); 6] = [
+    ("HOME", "/home/user"),
+    ("USER", "user"),
+    ("LANG", "C.UTF-8"),
+    ("PATH", "/opt/silica/venv/bin:/usr/local/bin:/usr/bin:/bin"),
+    ("TERM", "dumb"),
+    ("PYTHONHASHSEED", "random"),
+];
+
+fn environment(template: &Template) -> Vec<(String, String)> {
+    let manifest = &template.manifest;
+    let join = |paths: &[PathBuf]| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        paths.join(":")
+    };
+    let mut variables: BTreeMap<String, String> = BASE_ENVIRONMENT
+        .iter()
+        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+        .chain(manifest.environment.clone())
+        .collect();
+    variables.insert("SILICA_SITE".to_owned(), join(&manifest.site));
+    variables.insert("SILICA_PREFIX".to_owned(), manifest.prefix.display().to_string());
+    if !manifest.library_path.is_empty() {
+        variables.insert("LD_LIBRARY_PATH".to_owned(), join(&manifest.library_path));
+    }
+    variables.into_iter().collect()
+}
+
+/// Isolated from the environment and the user's files, and without `site`, whose work the guest's
+/// own code does faster.
+fn python(template: &Template, script: &str) -> Vec<String> {
+    let interpreter = template.manifest.interpreter.display().to_string();
+    let script = format!("{}/{script}", guest::PACKAGE);
+    let flags = ["-I", "-S", "-B"].map(str::to_owned);
+    std::iter::once(interpreter).chain(flags).chain([script]).collect()
+}
+
+fn fresh_program(template: &Template) -> Program {
+    Program { arguments: python(template, "fresh.py"), environment: environment(template) }
+}
+
+fn zygote_program(template: &Template) -> Program {
+    let mut environment = environment(template);
+    let preload = template.manifest.preload.join(",");
+    environment.push(("SILICA_PRELOAD".to_owned(), preload));
+    // Symbols are looked up once here and not again, with a page copied each time, in every fork.
+    environment.push(("LD_BIND_NOW".to_owned(), "1".to_owned()));
+    Program { arguments: python(template, "zygote.py"), environment }
+}

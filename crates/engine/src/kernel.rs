@@ -1,0 +1,291 @@
+//! A live interpreter in a sandbox, and the running of one cell in it.
+
+mod cell;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome};
+use silica_jail::cgroup::Usage;
+use silica_jail::protocol::{How, Verb};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::output::HeadTail;
+use crate::wire::{self, FrameReader, FromGuest, ToGuest, WireError};
+use crate::zone::{CallError, Life, Reply, ZoneHandle, borrowed};
+
+/// The longest code of one cell.
+pub const CODE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long an interpreter may take from being asked for to its first word.
+const HELLO_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the zone's own word on a failed start is waited for.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a frame to the guest may take to be read by it.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Frame bodies before any cell has run carry nothing.
+const IDLE_BODY_BYTES_MAX: u64 = 0;
+
+/// What is asked of a running cell from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// Raise `KeyboardInterrupt` in the code.
+    Ask,
+    /// End the interpreter.
+    Kill,
+}
+
+/// Who wants to see a cell's output while it runs.
+pub trait Watcher: Send {
+    /// Bytes of stdout.
+    fn stdout(&mut self, bytes: &[u8]);
+    /// Bytes of stderr.
+    fn stderr(&mut self, bytes: &[u8]);
+    /// A result, in order with the output.
+    fn result(&mut self, bundle: &Bundle);
+}
+
+/// Nobody watches.
+#[derive(Debug)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn stdout(&mut self, _: &[u8]) {}
+    fn stderr(&mut self, _: &[u8]) {}
+    fn result(&mut self, _: &Bundle) {}
+}
+
+/// Everything there is to know about a cell that has ended.
+#[derive(Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The exception, if it raised one.
+    pub error: Option<CellError>,
+    /// What was kept of stdout.
+    pub stdout: HeadTail,
+    /// What was kept of stderr.
+    pub stderr: HeadTail,
+    /// The results, in order.
+    pub results: Vec<Bundle>,
+    /// How many results were left out, for their number or size.
+    pub results_left_out: u64,
+    /// Time on the clock.
+    pub duration: Duration,
+    /// Processor time of this cell, where it is measured.
+    pub cpu: Option<Duration>,
+    /// The sandbox's peak of memory so far, where it is measured.
+    pub memory_peak_bytes: Option<u64>,
+    /// Limits the code ran into.
+    pub limits_hit: Vec<LimitHit>,
+    /// Whether the interpreter, with its variables, is still there.
+    pub kernel_lives: bool,
+}
+
+/// Why a kernel could not be started or a cell not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// Pipes or sockets could not be made.
+    #[error("cannot make the streams of an interpreter")]
+    Streams(#[source] std::io::Error),
+    /// The zone could not put it into the shell.
+    #[error("cannot start an interpreter")]
+    Enter(#[source] CallError),
+    /// Entering was refused before any code ran.
+    #[error("entering the sandbox failed at step {step}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Refused {
+        /// The step.
+        step: String,
+        /// The kernel's reason.
+        errno: i32,
+    },
+    /// It ended or spoke nonsense before it was ready; the text is what it wrote to stderr.
+    #[error("the interpreter did not start: {0}")]
+    NotReady(String),
+    /// The code is too long.
+    #[error("the code is {0} bytes long; at most {CODE_BYTES_MAX} are run")]
+    CodeTooLong(usize),
+    /// An earlier cell ended it.
+    #[error("the interpreter has ended")]
+    Ended,
+}
+
+/// What an interpreter is set up with.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Variables on top of the template's.
+    pub environment: BTreeMap<String, String>,
+    /// `sys.argv`.
+    pub arguments: Vec<String>,
+}
+
+/// A live interpreter.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    id: u64,
+    shell: u64,
+    zone: ZoneHandle,
+    frames: FrameReader<OwnedReadHalf>,
+    to_guest: OwnedWriteHalf,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    life: watch::Receiver<Life>,
+    next_cell: u64,
+    greeted: bool,
+    alive: bool,
+    /// The zone's answer, looked at only if the interpreter never speaks.
+    entered: Option<oneshot::Receiver<Reply>>,
+}
+
+/// The guest's ends of an interpreter's streams.
+struct GuestEnds([OwnedFd; 3]);
+
+impl Kernel {
+    /// Asks for an interpreter; it may not even have been forked when this returns.
+    pub(crate) fn start(
+        zone: &ZoneHandle,
+        shell: u64,
+        how: How,
+        fail_at: u32,
+    ) -> Result<Self, KernelError> {
+        let id = zone.number();
+        let (mut kernel, ends) = Self::connect(zone, shell, id).map_err(KernelError::Streams)?;
+        let verb = Verb::Enter { shell, kernel: id, how, fail_at };
+        let entered = zone.send(verb, &borrowed(&ends.0)).map_err(KernelError::Enter)?;
+        drop(ends);
+        kernel.entered = Some(entered);
+        Ok(kernel)
+    }
+
+    fn connect(zone: &ZoneHandle, shell: u64, id: u64) -> std::io::Result<(Self, GuestEnds)> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let (from_guest, to_guest) = UnixStream::from_std(ours)?.into_split();
+        let pair = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+        let ((stdout, guest_stdout), (stderr, guest_stderr)) = (pair()?, pair()?);
+        let kernel = Self {
+            id,
+            shell,
+            zone: zone.clone(),
+            frames: FrameReader::new(from_guest, IDLE_BODY_BYTES_MAX),
+            to_guest,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+            life: zone.watch_kernel(shell, id),
+            next_cell: 1,
+            greeted: false,
+            alive: true,
+            entered: None,
+        };
+        Ok((kernel, GuestEnds([theirs.into(), guest_stdout, guest_stderr])))
+    }
+
+    /// Waits for the interpreter's first word.
+    pub(crate) async fn ready(&mut self) -> Result<(), KernelError> {
+        if self.greeted {
+            return Ok(());
+        }
+        let hello = tokio::time::timeout(HELLO_PATIENCE, self.frames.next()).await;
+        match hello {
+            Ok(Ok(FromGuest::Hello)) => {
+                self.greeted = true;
+                Ok(())
+            }
+            Ok(Ok(FromGuest::Refused { step, errno })) => Err(KernelError::Refused { step, errno }),
+            _ => {
+                self.alive = false;
+                Err(self.why_not_ready().await)
+            }
+        }
+    }
+
+    async fn why_not_ready(&mut self) -> KernelError {
+        if let Some(entered) = self.entered.take()
+            && let Ok(Ok(Err(failure))) = tokio::time::timeout(ANSWER_PATIENCE, entered).await
+        {
+            return KernelError::Enter(failure);
+        }
+        KernelError::NotReady(self.last_words())
+    }
+
+    /// What is waiting on stderr, for the report of a failed start.
+    fn last_words(&mut self) -> String {
+        let mut words = vec![0; 4096];
+        let length = self.stderr.try_read(&mut words).unwrap_or(0);
+        match String::from_utf8_lossy(&words[..length]).trim() {
+            "" => "it ended without a word".to_owned(),
+            words => words.to_owned(),
+        }
+    }
+
+    /// Sets variables and arguments before the first cell.
+    pub(crate) async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
+        let Setup { environment, arguments } = setup;
+        let head = ToGuest::Setup { env: environment, argv: arguments, cwd: "/workspace" };
+        self.tell(&head, &[]).await
+    }
+
+    async fn tell(&mut self, head: &ToGuest<'_>, body: &[u8]) -> Result<(), KernelError> {
+        let frame = wire::encode(head, body);
+        let sent = tokio::time::timeout(WRITE_PATIENCE, self.to_guest.write_all(&frame)).await;
+        // A guest that does not read, or has gone, is found out by whoever waits for its answer.
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(KernelError::Ended),
+        }
+    }
+
+    /// Runs one cell to its end, whatever that is.
+    pub(crate) async fn run(
+        &mut self,
+        code: &str,
+        limits: &Limits,
+        watcher: &mut dyn Watcher,
+        interrupts: &mut mpsc::Receiver<Interrupt>,
+    ) -> Result<Report, KernelError> {
+        if code.len() > CODE_BYTES_MAX {
+            return Err(KernelError::CodeTooLong(code.len()));
+        }
+        if !self.alive {
+            return Err(KernelError::Ended);
+        }
+        let report = cell::run(self, code, limits, watcher, interrupts).await?;
+        self.alive = report.kernel_lives;
+        Ok(report)
+    }
+
+    /// Whether cells can still be run. Asks the kernel too, because word of an end takes a moment to
+    /// come from the zone: between cells an interpreter says nothing, so anything to read is bad.
+    pub(crate) fn is_alive(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let socket: &UnixStream = self.to_guest.as_ref();
+        let mut watched = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let silent = !self.greeted || matches!(poll(&mut watched, Some(&now)), Ok(0));
+        self.alive && silent && *self.life.borrow() == Life::Alive
+    }
+
+    async fn signal(&self, signal: i32) {
+        // An interpreter or zone that has gone needs no signal.
+        let _ = self.zone.call(Verb::Signal { kernel: self.id, signal }, &[]).await;
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        crate::sandbox::usage(&self.zone, self.shell).await
+    }
+}
+
+impl From<WireError> for KernelError {
+    /// A kernel that cannot be understood has ended as far as we are concerned.
+    fn from(_: WireError) -> Self {
+        Self::Ended
+    }
+}

@@ -1,0 +1,450 @@
+//! One cell, from its first byte to its outcome.
+//!
+//! A single loop waits for whatever comes first: a frame, output, the end of the interpreter, an
+//! interrupt, or a clock. Before a result is shown and before a cell is called done, the pipes are
+//! drained: the guest waits for our word after each result, so what it printed before comes before.
+
+use std::time::{Duration, Instant};
+
+use silica_domain::{Bundle, CellError, Limit, LimitHit, Limits, Outcome};
+use silica_jail::cgroup::Usage;
+use silica_jail::protocol::{Answer, Exit, Verb};
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Interrupt, Kernel, KernelError, Report, Watcher};
+use crate::output::HeadTail;
+use crate::wire::{FromGuest, Status, ToGuest, WireError};
+use crate::zone::{Life, Reply};
+
+/// How long code that was told to stop may take to do so before it is killed.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long the word of an interpreter's end may lag behind the end of its streams.
+const LIFE_LAG: Duration = Duration::from_secs(2);
+
+/// The least time between two looks at the processor time used.
+const CPU_CHECK_MIN: Duration = Duration::from_millis(20);
+
+/// What a pipe holds at most: everything the guest wrote before its last frame.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// Room for heads and for payloads that the guest's own count rounds differently.
+const BODY_SLACK_BYTES: u64 = 64 * 1024;
+
+/// Which pipe.
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// A cell under way.
+struct Cell<'a> {
+    id: u64,
+    limits: &'a Limits,
+    watcher: &'a mut dyn Watcher,
+    started: Instant,
+    deadline: Instant,
+    next_cpu_check: Instant,
+    /// Why it was told to stop, and when it is killed.
+    stopping: Option<(Outcome, Instant)>,
+    /// What the sandbox had used before, once the answer is in.
+    baseline: Option<Usage>,
+    asked: Option<oneshot::Receiver<Reply>>,
+    stdout: HeadTail,
+    stderr: HeadTail,
+    interrupt_on_hello: bool,
+    error: Option<CellError>,
+    results: Vec<Bundle>,
+    result_bytes: u64,
+    results_left_out: u64,
+}
+
+/// How the loop ended.
+enum End {
+    /// The guest said so.
+    Done { status: Status, exit_code: i32, left_out: u64 },
+    /// The interpreter ended.
+    Died(Life),
+    /// It does not speak the protocol any more.
+    Disconnected,
+    /// It had to be killed, for this reason.
+    Killed(Outcome),
+}
+
+pub(super) async fn run(
+    kernel: &mut Kernel,
+    code: &str,
+    limits: &Limits,
+    watcher: &mut dyn Watcher,
+    interrupts: &mut mpsc::Receiver<Interrupt>,
+) -> Result<Report, KernelError> {
+    let id = kernel.next_cell;
+    kernel.next_cell += 1;
+    let started = Instant::now();
+    let mut cell = Cell {
+        id,
+        limits,
+        watcher,
+        started,
+        deadline: started + limits.wall,
+        next_cpu_check: started + cpu_pause(limits, limits.cpu),
+        stopping: None,
+        baseline: None,
+        // Asked for before the code starts, looked at when it has: nobody waits for it.
+        asked: kernel.zone.send(Verb::Usage { shell: kernel.shell }, &[]).ok(),
+        stdout: HeadTail::new(limits.output_bytes),
+        stderr: HeadTail::new(limits.output_bytes),
+        interrupt_on_hello: false,
+        error: None,
+        results: Vec::new(),
+        result_bytes: 0,
+        results_left_out: 0,
+    };
+    kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
+    let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
+    let head = ToGuest::Run { cell: id, results_max, result_bytes_max };
+    let end = match kernel.tell(&head, code.as_bytes()).await {
+        Ok(()) => drive(kernel, &mut cell, interrupts).await,
+        Err(_) => ended(kernel, &mut cell).await,
+    };
+    Ok(finish(kernel, cell, end).await)
+}
+
+/// The processor cannot be used up faster than this.
+fn cpu_pause(limits: &Limits, left: Duration) -> Duration {
+    (left * 1000 / limits.cpu_millis.max(1)).max(CPU_CHECK_MIN)
+}
+
+async fn drive(
+    kernel: &mut Kernel,
+    cell: &mut Cell<'_>,
+    interrupts: &mut mpsc::Receiver<Interrupt>,
+) -> End {
+    let mut out = vec![0; PIPE_BYTES];
+    let mut err = vec![0; PIPE_BYTES];
+    let (mut out_open, mut err_open, mut interruptible) = (true, true, true);
+    loop {
+        let timer = cell.next_timer();
+        tokio::select! {
+            biased;
+            frame = kernel.frames.next() => {
+                if let Some(end) = on_frame(kernel, cell, frame).await {
+                    return end;
+                }
+            }
+            read = read_some(&kernel.stdout, &mut out), if out_open => {
+                out_open = cell.take(Stream::Stdout, read.map(|length| &out[..length]));
+            }
+            read = read_some(&kernel.stderr, &mut err), if err_open => {
+                err_open = cell.take(Stream::Stderr, read.map(|length| &err[..length]));
+            }
+            interrupt = interrupts.recv(), if interruptible => match interrupt {
+                Some(Interrupt::Ask) => cell.interrupt(kernel).await,
+                Some(Interrupt::Kill) => return End::Killed(Outcome::Interrupted),
+                None => interruptible = false,
+            },
+            () = tokio::time::sleep_until(timer.into()) => {
+                if let Some(end) = on_timer(kernel, cell).await {
+                    return end;
+                }
+            }
+        }
+    }
+}
+
+/// The two signals the engine sends.
+mod libc_signal {
+    pub(super) const INT: i32 = 2;
+    pub(super) const KILL: i32 = 9;
+}
+
+/// Reads what is there, waiting until something is; `None` at the end of the stream.
+async fn read_some(pipe: &pipe::Receiver, into: &mut [u8]) -> Option<usize> {
+    loop {
+        pipe.readable().await.ok()?;
+        match pipe.try_read(into) {
+            Ok(0) => return None,
+            Ok(length) => return Some(length),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+async fn on_frame(
+    kernel: &mut Kernel,
+    cell: &mut Cell<'_>,
+    frame: Result<FromGuest, WireError>,
+) -> Option<End> {
+    match frame {
+        Ok(FromGuest::Result { cell: id, seq, bundle }) if id == cell.id => {
+            cell.drain(kernel);
+            cell.keep(bundle);
+            match kernel.tell(&ToGuest::Ack { seq }, &[]).await {
+                Ok(()) => None,
+                Err(_) => Some(End::Disconnected),
+            }
+        }
+        Ok(FromGuest::Error { cell: id, error }) if id == cell.id => {
+            cell.error = Some(error);
+            None
+        }
+        Ok(FromGuest::Done { cell: id, status, exit_code, results_dropped, results_too_large })
+            if id == cell.id =>
+        {
+            cell.drain(kernel);
+            let left_out = results_dropped.saturating_add(results_too_large);
+            Some(End::Done { status, exit_code, left_out })
+        }
+        // An interpreter that had not said hello when the cell was sent says it now.
+        Ok(FromGuest::Hello) if !kernel.greeted => {
+            kernel.greeted = true;
+            if cell.interrupt_on_hello {
+                cell.interrupt(kernel).await;
+            }
+            None
+        }
+        Err(WireError::Closed(_)) => Some(ended(kernel, cell).await),
+        Ok(_) | Err(_) => Some(End::Disconnected),
+    }
+}
+
+/// The control socket has closed: because the interpreter ended, or because the code closed it.
+async fn ended(kernel: &mut Kernel, cell: &mut Cell<'_>) -> End {
+    let gone = kernel.life.wait_for(|life| *life != Life::Alive);
+    let end = match tokio::time::timeout(LIFE_LAG, gone).await {
+        Ok(Ok(life)) => End::Died(*life),
+        Ok(Err(_)) => End::Died(Life::SandboxDied { out_of_memory: false }),
+        Err(_) => End::Disconnected,
+    };
+    cell.drain(kernel);
+    end
+}
+
+/// A clock struck: the deadline, the processor time, or the end of the grace.
+async fn on_timer(kernel: &mut Kernel, cell: &mut Cell<'_>) -> Option<End> {
+    let now = Instant::now();
+    if let Some((outcome, kill_at)) = cell.stopping {
+        return (now >= kill_at).then_some(End::Killed(outcome));
+    }
+    if now >= cell.deadline {
+        cell.stop(kernel, Outcome::TimedOut).await;
+    } else if now >= cell.next_cpu_check {
+        cell.know_baseline().await;
+        let usage = kernel.usage().await;
+        let used = cell.cpu_used(usage.as_ref()).unwrap_or_default();
+        match cell.limits.cpu.checked_sub(used) {
+            Some(left) if !left.is_zero() => {
+                cell.next_cpu_check = now + cpu_pause(cell.limits, left);
+            }
+            _ => cell.stop(kernel, Outcome::CpuExceeded).await,
+        }
+    }
+    None
+}
+
+impl Cell<'_> {
+    fn next_timer(&self) -> Instant {
+        match self.stopping {
+            Some((_, kill_at)) => kill_at,
+            None => self.deadline.min(self.next_cpu_check),
+        }
+    }
+
+    /// Tells the code to stop; it is killed if it has not within the grace.
+    async fn stop(&mut self, kernel: &mut Kernel, outcome: Outcome) {
+        self.stopping = Some((outcome, Instant::now() + GRACE));
+        self.interrupt(kernel).await;
+    }
+
+    /// Interrupts the code. The frame before the signal tells the guest which cell is meant, should
+    /// the signal come before the cell has started or after it has ended.
+    async fn interrupt(&mut self, kernel: &mut Kernel) {
+        // Before its first word an interpreter would die of the signal.
+        self.interrupt_on_hello = !kernel.greeted;
+        if kernel.greeted {
+            // A guest that does not read is dealt with by the deadline.
+            let _ = kernel.tell(&ToGuest::Interrupt { cell: self.id }, &[]).await;
+            kernel.signal(libc_signal::INT).await;
+        }
+    }
+
+    async fn know_baseline(&mut self) {
+        if let Some(asked) = self.asked.take()
+            && let Ok(Ok((Answer::Usage(usage), _))) = asked.await
+        {
+            self.baseline = Some(usage);
+        }
+    }
+
+    fn cpu_used(&self, usage: Option<&Usage>) -> Option<Duration> {
+        let before = self.baseline?.cpu_us?;
+        Some(Duration::from_micros(usage?.cpu_us?.saturating_sub(before)))
+    }
+
+    /// Takes in output; false at the stream's end.
+    fn take(&mut self, stream: Stream, bytes: Option<&[u8]>) -> bool {
+        let Some(bytes) = bytes else { return false };
+        match stream {
+            Stream::Stdout => self.watcher.stdout(self.stdout.push(bytes)),
+            Stream::Stderr => self.watcher.stderr(self.stderr.push(bytes)),
+        }
+        true
+    }
+
+    /// Takes what the pipes hold now, and no more: a child that goes on writing cannot hold us up.
+    fn drain(&mut self, kernel: &Kernel) {
+        let mut buffer = vec![0; PIPE_BYTES];
+        for (stream, pipe) in [(Stream::Stdout, &kernel.stdout), (Stream::Stderr, &kernel.stderr)] {
+            let mut left = PIPE_BYTES;
+            while left > 0 {
+                match pipe.try_read(&mut buffer[..left]) {
+                    Ok(length) if length > 0 => {
+                        left -= length;
+                        self.take(stream, Some(&buffer[..length]));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    /// Keeps a result if its number and size still fit.
+    fn keep(&mut self, bundle: Bundle) {
+        let bytes = bundle.bytes();
+        let fits = self.results.len() < self.limits.results as usize
+            && self.result_bytes + bytes <= self.limits.result_bytes;
+        if fits {
+            self.result_bytes += bytes;
+            self.watcher.result(&bundle);
+            self.results.push(bundle);
+        } else {
+            self.results_left_out += 1;
+        }
+    }
+}
+
+async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
+    let duration = cell.started.elapsed();
+    if let End::Killed(_) | End::Disconnected = end {
+        kernel.signal(libc_signal::KILL).await;
+        let gone = kernel.life.wait_for(|life| *life != Life::Alive);
+        // A process stuck in the kernel is the sandbox's end to deal with.
+        let _ = tokio::time::timeout(LIFE_LAG, gone).await;
+        cell.drain(kernel);
+    }
+    let usage = kernel.usage().await;
+    cell.know_baseline().await;
+    let oom_kills = usage.map_or(0, |usage| usage.oom_kills)
+        - cell
+            .baseline
+            .map_or(0, |before| before.oom_kills)
+            .min(usage.map_or(0, |now| now.oom_kills));
+    let outcome = outcome(&end, cell.stopping.map(|(outcome, _)| outcome), oom_kills);
+    let kernel_lives = matches!(end, End::Done { .. });
+    if let End::Done { left_out, .. } = end {
+        cell.results_left_out = cell.results_left_out.saturating_add(left_out);
+    }
+    let limits_hit = limits_hit(&cell, outcome, oom_kills, usage.as_ref());
+    for (stream, rest) in
+        [(Stream::Stdout, cell.stdout.rest()), (Stream::Stderr, cell.stderr.rest())]
+    {
+        match stream {
+            Stream::Stdout => cell.watcher.stdout(&rest),
+            Stream::Stderr => cell.watcher.stderr(&rest),
+        }
+    }
+    Report {
+        outcome,
+        cpu: cell.cpu_used(usage.as_ref()),
+        memory_peak_bytes: usage.and_then(|usage| usage.memory_peak_bytes),
+        error: cell.error,
+        stdout: cell.stdout,
+        stderr: cell.stderr,
+        results: cell.results,
+        results_left_out: cell.results_left_out,
+        duration,
+        limits_hit,
+        kernel_lives,
+    }
+}
+
+/// The one place that decides what an end means.
+fn outcome(end: &End, stopping: Option<Outcome>, oom_kills: u64) -> Outcome {
+    match *end {
+        End::Done { status: Status::Ok, .. } => Outcome::Ok,
+        End::Done { status: Status::Exited, exit_code, .. } => Outcome::Exited(exit_code),
+        End::Done { status: Status::Raised, .. } => stopping.unwrap_or(Outcome::Raised),
+        End::Done { status: Status::Interrupted, .. } => stopping.unwrap_or(Outcome::Interrupted),
+        End::Killed(outcome) => outcome,
+        End::Disconnected => stopping.unwrap_or(Outcome::Disconnected),
+        End::Died(Life::SandboxDied { out_of_memory: true }) => Outcome::OutOfMemory,
+        End::Died(Life::SandboxDied { out_of_memory: false } | Life::Alive) => Outcome::SandboxDied,
+        End::Died(Life::Ended(Exit::Signal(libc_signal::KILL))) if oom_kills > 0 => {
+            Outcome::OutOfMemory
+        }
+        // SIGXCPU, by RLIMIT_CPU where no cgroup counts.
+        End::Died(Life::Ended(Exit::Signal(24))) => Outcome::CpuExceeded,
+        End::Died(Life::Ended(Exit::Signal(signal))) => {
+            stopping.unwrap_or(Outcome::Crashed(signal))
+        }
+        End::Died(Life::Ended(Exit::Status(status))) => {
+            stopping.unwrap_or(Outcome::Vanished(status))
+        }
+    }
+}
+
+/// Names every limit the code ran into, whether or not it ended the cell.
+fn limits_hit(
+    cell: &Cell<'_>,
+    outcome: Outcome,
+    oom_kills: u64,
+    usage: Option<&Usage>,
+) -> Vec<LimitHit> {
+    let mut hit = Vec::new();
+    let mut note = |limit, what: &str| hit.push(LimitHit::new(limit, cell.limits, what));
+    match outcome {
+        Outcome::TimedOut => note(Limit::Wall, "the code ran longer than"),
+        Outcome::CpuExceeded => note(Limit::Cpu, "the code used more processor time than"),
+        Outcome::OutOfMemory => note(Limit::Memory, "the code needed more memory than"),
+        _ if oom_kills > 0 => note(Limit::Memory, "a process was killed for needing more than"),
+        _ => {}
+    }
+    let raised = |name: &str, number: &str| {
+        cell.error.as_ref().is_some_and(|error| {
+            (name.is_empty() || error.name == name) && error.value.contains(number)
+        })
+    };
+    if raised("MemoryError", "") && oom_kills == 0 {
+        note(Limit::Memory, "the code asked for more memory than");
+    }
+    let refusals = |usage: &Usage| usage.fork_refusals;
+    if usage.map_or(0, refusals) > cell.baseline.as_ref().map_or(0, refusals)
+        || raised("BlockingIOError", "[Errno 11]")
+        || raised("RuntimeError", "can't start new thread")
+    {
+        note(Limit::Processes, "the code tried to have more processes and threads than");
+    }
+    if raised("", "[Errno 24]") {
+        note(Limit::OpenFiles, "the code tried to have more files open than");
+    }
+    if raised("", "[Errno 27]") {
+        note(Limit::FileSize, "the code tried to write a file larger than");
+    }
+    if raised("", "[Errno 28]") {
+        note(Limit::Disk, "the code tried to write more than");
+    }
+    if cell.stdout.left_out() > 0 || cell.stderr.left_out() > 0 {
+        note(Limit::Output, "the code printed more than");
+    }
+    if cell.results_left_out > 0 {
+        if cell.results.len() >= cell.limits.results as usize {
+            note(Limit::Results, "the code showed more results than");
+        } else {
+            note(Limit::ResultBytes, "the code's results are larger than");
+        }
+    }
+    hit
+}

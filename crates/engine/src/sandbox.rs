@@ -1,0 +1,188 @@
+//! One sandbox: a shell, its files, and the interpreter in it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use silica_domain::{Containment, Limits};
+use silica_jail::cgroup::Usage;
+use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
+use tokio::sync::mpsc;
+
+use crate::files::Files;
+use crate::inputs::Prepared;
+use crate::kernel::{Interrupt, Kernel, KernelError, Report, Setup, Watcher};
+use crate::zone::{CallError, ZoneHandle};
+
+/// Why a sandbox could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The shell.
+    #[error("cannot make a sandbox")]
+    Shell(#[source] CallError),
+    /// The interpreter.
+    #[error("cannot make a sandbox")]
+    Kernel(#[source] KernelError),
+    /// The zone answered what it should not.
+    #[error("the zone process gave a wrong answer")]
+    WrongAnswer,
+}
+
+/// For tests: which step of making a sandbox fails on purpose; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A step of [`silica_jail::shell::Step`].
+    pub shell_step: u32,
+    /// A step of the gate.
+    pub enter_step: u32,
+}
+
+/// Everything a new sandbox needs.
+pub(crate) struct Plan {
+    pub(crate) spec: ShellSpec,
+    pub(crate) inputs: Vec<Prepared>,
+    pub(crate) how: How,
+    pub(crate) faults: Faults,
+}
+
+/// A living sandbox. Dropping it ends it.
+#[derive(Debug)]
+pub struct Sandbox {
+    id: u64,
+    zone: ZoneHandle,
+    kernel: Kernel,
+    files: Files,
+    containment: Containment,
+    ended: bool,
+}
+
+impl Sandbox {
+    /// Makes a shell and asks for an interpreter in it, at once.
+    pub(crate) async fn create(
+        zone: &ZoneHandle,
+        plan: Plan,
+        containment: Containment,
+    ) -> Result<Self, CreateError> {
+        let (id, disk_bytes) = (zone.number(), plan.spec.disk_bytes);
+        let inputs = plan.inputs.iter().map(|input| input.mount.clone()).collect();
+        let trees: Vec<BorrowedFd<'_>> =
+            plan.inputs.iter().filter_map(|input| input.tree.as_ref().map(AsFd::as_fd)).collect();
+        let verb = Verb::CreateShell {
+            shell: id,
+            spec: plan.spec,
+            inputs,
+            fail_at: plan.faults.shell_step,
+        };
+        let shell = zone.send(verb, &trees).map_err(CreateError::Shell)?;
+        let mut guard = EndOnDrop { id, zone, armed: true };
+        let kernel = Kernel::start(zone, id, plan.how, plan.faults.enter_step)
+            .map_err(CreateError::Kernel)?;
+        let answer = shell.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Shell)?;
+        let (Answer::Shell, fds) = answer else {
+            return Err(CreateError::WrongAnswer);
+        };
+        let [_pidfd, writable] =
+            <[OwnedFd; 2]>::try_from(fds).map_err(|_| CreateError::WrongAnswer)?;
+        guard.armed = false;
+        let files = Files::new(writable, disk_bytes);
+        let zone = zone.clone();
+        Ok(Self { id, zone, kernel, files, containment, ended: false })
+    }
+
+    /// Waits until the interpreter is ready.
+    pub async fn ready(&mut self) -> Result<(), KernelError> {
+        self.kernel.ready().await
+    }
+
+    /// Sets variables and arguments before the first cell.
+    pub async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
+        self.kernel.set_up(setup).await
+    }
+
+    /// Runs one cell.
+    pub async fn run(
+        &mut self,
+        code: &str,
+        limits: &Limits,
+        watcher: &mut dyn Watcher,
+        interrupts: &mut mpsc::Receiver<Interrupt>,
+    ) -> Result<Report, KernelError> {
+        self.kernel.run(code, limits, watcher, interrupts).await
+    }
+
+    /// Whether more cells can be run.
+    pub fn is_alive(&self) -> bool {
+        self.kernel.is_alive()
+    }
+
+    /// Its writable files.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// What is really enforced.
+    pub fn containment(&self) -> &Containment {
+        &self.containment
+    }
+
+    /// What it has used so far.
+    pub async fn usage(&self) -> Option<Usage> {
+        usage(&self.zone, self.id).await
+    }
+
+    /// Ends it; returns when no process, mount or group of it is left.
+    pub async fn destroy(mut self) -> Result<(), CallError> {
+        self.ended = true;
+        self.zone.forget_shell(self.id);
+        self.zone.call(Verb::Destroy { shell: self.id }, &[]).await.map(drop)
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !self.ended {
+            end(&self.zone, self.id);
+        }
+    }
+}
+
+/// Ends a shell whose making did not succeed.
+struct EndOnDrop<'a> {
+    id: u64,
+    zone: &'a ZoneHandle,
+    armed: bool,
+}
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            end(self.zone, self.id);
+        }
+    }
+}
+
+/// Asks for a shell's end without waiting for it.
+fn end(zone: &ZoneHandle, shell: u64) {
+    zone.forget_shell(shell);
+    // Without a runtime the whole zone is ending.
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let zone = zone.clone();
+        runtime.spawn(async move {
+            // A zone that has gone took the shell along.
+            let _ = zone.call(Verb::Destroy { shell }, &[]).await;
+        });
+    }
+}
+
+/// What a shell has used; `None` when nothing measures it or it is gone.
+pub(crate) async fn usage(zone: &ZoneHandle, shell: u64) -> Option<Usage> {
+    match zone.call(Verb::Usage { shell }, &[]).await {
+        Ok((Answer::Usage(usage), _)) => Some(usage),
+        _ => None,
+    }
+}
+
+impl AsFd for Sandbox {
+    /// The directory of its writable places.
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.files.as_fd()
+    }
+}

@@ -1,0 +1,231 @@
+//! The frames between host and guest: their shapes, and a decoder for hostile bytes.
+//!
+//! `u32 LE head length | u32 LE body length | head: JSON | body`. Everything that comes from the
+//! guest is decoded by total functions: no panic, no allocation larger than a bound, no trust.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use silica_domain::{Bundle, CellError, Payload};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The protocol version this build speaks.
+pub(crate) const VERSION: u32 = 1;
+
+/// The longest head.
+pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// The most representations of one result.
+const PAYLOADS_MAX: usize = 64;
+
+/// The longest MIME type that is believed to be one.
+const MIME_BYTES_MAX: usize = 255;
+
+/// What the host says.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(crate) enum ToGuest<'a> {
+    /// Before the first cell.
+    Setup { env: &'a BTreeMap<String, String>, argv: &'a [String], cwd: &'a str },
+    /// Run the body as a cell.
+    Run { cell: u64, results_max: u32, result_bytes_max: u64 },
+    /// A result has been taken.
+    Ack { seq: u64 },
+    /// The signal that follows is for this cell.
+    Interrupt { cell: u64 },
+}
+
+/// What the guest says, as it stands in a head.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Head {
+    Hello {
+        version: u32,
+    },
+    Result {
+        cell: u64,
+        seq: u64,
+        main: bool,
+        mimes: Vec<(String, u64)>,
+    },
+    Error {
+        cell: u64,
+        name: String,
+        value: String,
+        traceback: Vec<String>,
+    },
+    Done {
+        cell: u64,
+        status: Status,
+        exit_code: i64,
+        #[serde(default)]
+        results_dropped: u64,
+        #[serde(default)]
+        results_too_large: u64,
+    },
+    Refused {
+        step: String,
+        errno: i32,
+    },
+}
+
+/// How the guest says a cell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    Ok,
+    Raised,
+    Interrupted,
+    Exited,
+}
+
+/// What the guest says, checked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FromGuest {
+    Hello,
+    Result { cell: u64, seq: u64, bundle: Bundle },
+    Error { cell: u64, error: CellError },
+    Done { cell: u64, status: Status, exit_code: i32, results_dropped: u64, results_too_large: u64 },
+    Refused { step: String, errno: i32 },
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WireError {
+    /// The connection ended or failed.
+    #[error("the guest's control connection ended")]
+    Closed(#[source] std::io::Error),
+    /// Longer than any honest frame.
+    #[error("the guest sent a frame of {0} bytes")]
+    TooLong(u64),
+    /// Not what a head looks like.
+    #[error("the guest sent a frame that is not one")]
+    Malformed(#[source] serde_json::Error),
+    /// A head that contradicts its body or the version.
+    #[error("the guest sent a frame that contradicts itself")]
+    Inconsistent,
+}
+
+/// Builds one frame.
+pub(crate) fn encode(head: &ToGuest<'_>, body: &[u8]) -> Vec<u8> {
+    let head = serde_json::to_vec(head).expect("strings and numbers always serialise");
+    let mut frame = Vec::with_capacity(8 + head.len() + body.len());
+    frame.extend_from_slice(&(head.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&head);
+    frame.extend_from_slice(body);
+    frame
+}
+
+/// Checks the two lengths in front of a frame.
+pub(crate) fn lengths(prefix: [u8; 8], body_bytes_max: u64) -> Result<(usize, usize), WireError> {
+    let number = |at: usize| {
+        u64::from(u32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]))
+    };
+    let (head, body) = (number(0), number(4));
+    if head > HEAD_BYTES_MAX as u64 || body > body_bytes_max {
+        return Err(WireError::TooLong(head + body));
+    }
+    Ok((head as usize, body as usize))
+}
+
+/// Decodes the head and body of one frame.
+pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
+    match serde_json::from_slice(head).map_err(WireError::Malformed)? {
+        Head::Hello { version } if version == VERSION => Ok(FromGuest::Hello),
+        Head::Hello { .. } => Err(WireError::Inconsistent),
+        Head::Result { cell, seq, main, mimes } => {
+            let bundle = Bundle { main, payloads: payloads(mimes, body)? };
+            Ok(FromGuest::Result { cell, seq, bundle })
+        }
+        Head::Error { cell, name, value, traceback } => {
+            Ok(FromGuest::Error { cell, error: CellError { name, value, traceback } })
+        }
+        Head::Done { cell, status, exit_code, results_dropped, results_too_large } => {
+            // Exit statuses are what the kernel would make of them: the low byte.
+            let exit_code = (exit_code & 0xff) as i32;
+            Ok(FromGuest::Done { cell, status, exit_code, results_dropped, results_too_large })
+        }
+        Head::Refused { step, errno } => Ok(FromGuest::Refused { step, errno }),
+    }
+}
+
+/// Cuts a body into the representations its head announces; they must fit it exactly.
+fn payloads(mimes: Vec<(String, u64)>, body: &[u8]) -> Result<Vec<Payload>, WireError> {
+    if mimes.len() > PAYLOADS_MAX {
+        return Err(WireError::Inconsistent);
+    }
+    let mut rest = body;
+    let mut payloads = Vec::with_capacity(mimes.len());
+    for (mime, length) in mimes {
+        let length = usize::try_from(length).map_err(|_| WireError::Inconsistent)?;
+        let (data, after) = rest.split_at_checked(length).ok_or(WireError::Inconsistent)?;
+        if mime.len() > MIME_BYTES_MAX || !mime.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(WireError::Inconsistent);
+        }
+        payloads.push(Payload { mime, data: data.to_vec() });
+        rest = after;
+    }
+    if rest.is_empty() { Ok(payloads) } else { Err(WireError::Inconsistent) }
+}
+
+/// Reads frames from a stream; safe to drop and resume at any point.
+#[derive(Debug)]
+pub(crate) struct FrameReader<R> {
+    stream: R,
+    buffer: Vec<u8>,
+    wanted: usize,
+    body_bytes_max: u64,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(crate) fn new(stream: R, body_bytes_max: u64) -> Self {
+        Self { stream, buffer: Vec::new(), wanted: 8, body_bytes_max }
+    }
+
+    /// Changes how long a body may be; takes effect with the next frame.
+    pub(crate) fn allow_bodies(&mut self, bytes_max: u64) {
+        self.body_bytes_max = bytes_max;
+    }
+
+    /// The next frame. Cancelling loses nothing: what was read stays in the buffer.
+    pub(crate) async fn next(&mut self) -> Result<FromGuest, WireError> {
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(frame);
+            }
+            let missing = self.wanted.saturating_sub(self.buffer.len());
+            self.buffer.reserve(missing.clamp(READ_AT_LEAST, READ_AT_MOST));
+            let read = self.stream.read_buf(&mut self.buffer).await.map_err(WireError::Closed)?;
+            if read == 0 {
+                return Err(WireError::Closed(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// A whole frame from the buffer, if it holds one.
+    fn take(&mut self) -> Result<Option<FromGuest>, WireError> {
+        let Some(prefix) = self.buffer.first_chunk::<8>() else {
+            return Ok(None);
+        };
+        let (head, body) = lengths(*prefix, self.body_bytes_max)?;
+        self.wanted = 8 + head + body;
+        if self.buffer.len() < self.wanted {
+            return Ok(None);
+        }
+        let frame = decode(&self.buffer[8..8 + head], &self.buffer[8 + head..self.wanted]);
+        self.buffer.drain(..self.wanted);
+        self.wanted = 8;
+        // A large frame's room is given back; small ones keep theirs.
+        self.buffer.shrink_to(READ_AT_MOST);
+        frame.map(Some)
+    }
+}
+
+/// How much is read at once: enough for most frames, and little enough that a claimed length alone
+/// allocates nothing.
+const READ_AT_LEAST: usize = 4 * 1024;
+const READ_AT_MOST: usize = 64 * 1024;
