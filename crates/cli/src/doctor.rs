@@ -1,0 +1,267 @@
+//! `silica doctor`: what this host offers and enforces, what is missing, and how to get it.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use silica_domain::{Containment, Enforcement, Limits, Outcome};
+use silica_engine::template::{Home, TemplateName, TemplateSource, load};
+use silica_engine::{CreateOptions, Engine, Interpreter, Unwatched};
+use silica_jail::cgroup::host::survey;
+
+use crate::home;
+
+/// Arguments of `silica doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Good,
+    Limited,
+    Missing,
+}
+
+impl State {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Limited => "limited",
+            Self::Missing => "MISSING",
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+struct Finding {
+    name: String,
+    state: State,
+    detail: String,
+    /// What to do about it.
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(name: &str, state: State, detail: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), state, detail: detail.into(), remedy: None }
+    }
+
+    fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+pub(crate) fn run(arguments: &DoctorArgs) -> Result<i32> {
+    let home = home::home()?;
+    let mut findings = vec![kernel(), user_namespaces(), data_directory(&home)];
+    findings.extend(control_groups());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (can_run, more) = runtime.block_on(try_sandbox(&home));
+    findings.extend(more);
+    if arguments.json {
+        print_json(&findings, can_run)?;
+    } else {
+        print_table(&findings, can_run);
+    }
+    Ok(i32::from(!can_run))
+}
+
+fn kernel() -> Finding {
+    let release = read("/proc/sys/kernel/osrelease");
+    let version: Vec<u32> =
+        release.split(['.', '-']).map_while(|part| part.parse().ok()).take(2).collect();
+    let finding = |state| Finding::new("kernel", state, format!("Linux {release}"));
+    match version.as_slice() {
+        [major, minor] if (*major, *minor) >= (5, 12) => finding(State::Good),
+        _ => finding(State::Missing)
+            .with_remedy("Linux 5.12 or newer is needed (mount_setattr, overlayfs for users)"),
+    }
+}
+
+/// The switches by which distributions turn user namespaces off.
+fn user_namespaces() -> Finding {
+    let name = "user namespaces";
+    let max = read("/proc/sys/user/max_user_namespaces");
+    if max == "0" {
+        return Finding::new(name, State::Missing, "user.max_user_namespaces is 0")
+            .with_remedy("sysctl -w user.max_user_namespaces=15000");
+    }
+    let privileged = silica_jail::client::is_privileged();
+    if !privileged && read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
+        return Finding::new(name, State::Missing, "only root may make them on this host")
+            .with_remedy("sysctl -w kernel.unprivileged_userns_clone=1, or run as root");
+    }
+    if !privileged && read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+        return Finding::new(name, State::Limited, "AppArmor restricts them for ordinary users")
+            .with_remedy(
+                "add an AppArmor profile that allows userns for this binary, or run as root; \
+                 see docs/running-without-root.md",
+            );
+    }
+    Finding::new(name, State::Good, format!("up to {max}"))
+}
+
+fn data_directory(home: &Home) -> Finding {
+    let path = home.path();
+    let name = "data directory";
+    let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_err() {
+        return Finding::new(name, State::Missing, format!("{} cannot be written", path.display()))
+            .with_remedy("set SILICA_HOME to a directory of yours");
+    }
+    let free = rustix::fs::statvfs(existing).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    let detail = format!("{} ({} GB free)", path.display(), free / 1_000_000_000);
+    match free {
+        0..3_000_000_000 => Finding::new(name, State::Limited, detail)
+            .with_remedy("the code-interpreter template takes about 1.5 GB while it is built"),
+        _ => Finding::new(name, State::Good, detail),
+    }
+}
+
+fn control_groups() -> Vec<Finding> {
+    let survey = survey();
+    let mut findings = Vec::new();
+    for place in &survey.places {
+        let names: Vec<&str> = place.controllers.iter().map(|one| one.name()).collect();
+        let detail = format!("{:?} at {}", place.version, place.parent.display()).to_lowercase();
+        findings.push(Finding::new(&format!("cgroup {}", names.join("+")), State::Good, detail));
+    }
+    for (controller, reason) in &survey.missing {
+        let finding =
+            Finding::new(&format!("cgroup {}", controller.name()), State::Limited, reason);
+        findings.push(finding.with_remedy(
+            "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes silica …",
+        ));
+    }
+    findings
+}
+
+/// Starts a zone and, if a template is built, a sandbox in it: the proof of everything else.
+async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
+    let engine = match home::engine(home) {
+        Ok(engine) => engine,
+        Err(error) => {
+            let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
+            let finding = Finding::new("sandboxes", State::Missing, causes.join(": "));
+            return (false, vec![finding.with_remedy(remedy_for(&causes.join(" ")))]);
+        }
+    };
+    let mut findings = measures(engine.containment());
+    let proof = match built_template(home) {
+        None => Finding::new("sandboxes", State::Good, "can run; no template is built yet")
+            .with_remedy(
+                "silica template build code-interpreter (or just: silica run -c 'print(1)')",
+            ),
+        Some(name) => prove(&engine, home, &name).await,
+    };
+    let can_run = proof.state == State::Good;
+    findings.push(proof);
+    engine.close().await;
+    (can_run, findings)
+}
+
+/// The first built-in template that is built.
+fn built_template(home: &Home) -> Option<TemplateName> {
+    TemplateSource::builtin_names().find_map(|name| {
+        let name = TemplateName::new(name).ok()?;
+        load(home, &name).ok().flatten().map(|_| name)
+    })
+}
+
+async fn prove(engine: &Engine, home: &Home, name: &TemplateName) -> Finding {
+    match run_print(engine, home, name).await {
+        Ok(millis) => {
+            let detail = format!("one ran print(1) from template {name} in {millis:.0} ms");
+            Finding::new("sandboxes", State::Good, detail)
+        }
+        Err(error) => {
+            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+            Finding::new("sandboxes", State::Missing, causes.join(": "))
+                .with_remedy(remedy_for(&causes.join(" ")))
+        }
+    }
+}
+
+async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<f64> {
+    let template = load(home, name)?.ok_or_else(|| anyhow::anyhow!("the template is gone"))?;
+    engine.add_template(template).await?;
+    let started = std::time::Instant::now();
+    let options =
+        CreateOptions { interpreter: Interpreter::Fresh, ..CreateOptions::new(name.as_str()) };
+    let mut sandbox = engine.create(&options).await?;
+    sandbox.ready().await?;
+    let (_keep, mut interrupts) = tokio::sync::mpsc::channel(1);
+    let report =
+        sandbox.run("print(1)", &Limits::default(), &mut Unwatched, &mut interrupts).await?;
+    anyhow::ensure!(report.outcome == Outcome::Ok, "print(1) ended as {}", report.outcome.name());
+    let millis = started.elapsed().as_secs_f64() * 1e3;
+    sandbox.destroy().await?;
+    Ok(millis)
+}
+
+fn measures(containment: &Containment) -> Vec<Finding> {
+    let finding = |measure: &silica_domain::Measure| {
+        let (state, detail) = match &measure.enforcement {
+            Enforcement::Full(detail) => (State::Good, detail),
+            Enforcement::Partial(detail) | Enforcement::Missing(detail) => (State::Limited, detail),
+        };
+        Finding::new(&format!("enforced: {}", measure.name), state, detail)
+    };
+    containment.measures.iter().map(finding).collect()
+}
+
+/// What usually helps, by the step that failed.
+fn remedy_for(causes: &str) -> &'static str {
+    const KNOWN: [(&str, &str); 5] = [
+        (
+            "zone-fork",
+            "user namespaces are refused: see the line above, or, inside a container, allow \
+             unshare and mount in its seccomp profile",
+        ),
+        (
+            "zone-ids",
+            "the id map was refused: run as root, or as a user without a restricted id map",
+        ),
+        ("zone-root", "mounts are refused: inside a container, allow mount and do not mask /proc"),
+        ("shell-root", "overlayfs is refused in user namespaces: Linux 5.12 or newer is needed"),
+        ("shell-proc", "a fresh /proc is refused: the outer container masks its own /proc"),
+    ];
+    let found = KNOWN.iter().find(|(step, _)| causes.contains(step));
+    found.map_or("see docs/running-without-root.md", |(_, remedy)| remedy)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn print_table(findings: &[Finding], can_run: bool) {
+    for finding in findings {
+        println!("{:<8} {:<28} {}", finding.state.mark(), finding.name, finding.detail);
+        if let Some(remedy) = &finding.remedy {
+            println!("{:<8} {:<28} → {remedy}", "", "");
+        }
+    }
+    let verdict = if can_run { "Sandboxes can run here." } else { "Sandboxes cannot run here." };
+    println!("\n{verdict}");
+}
+
+fn print_json(findings: &[Finding], can_run: bool) -> Result<()> {
+    let row = |finding: &Finding| {
+        json!({
+            "name": finding.name,
+            "state": finding.state.mark().to_lowercase(),
+            "detail": finding.detail,
+            "remedy": finding.remedy,
+        })
+    };
+    let rows: Vec<_> = findings.iter().map(row).collect();
+    println!("{}", serde_json::to_string_pretty(&json!({"can_run": can_run, "findings": rows}))?);
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Where Silica keeps its data, and how its engine is started.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use silica_domain::LimitsMax;
+use silica_engine::template::{
+    BuildOptions, Home, Template, TemplateName, TemplateSource, TerminalProgress, ensure, load,
+};
+use silica_engine::{Engine, EngineOptions, ZygotePolicy};
+use silica_jail::client::UseOfHost;
+
+/// `SILICA_HOME`, else `/var/lib/silica` for root, else the user's data directory.
+pub(crate) fn home() -> Result<Home> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("SILICA_HOME") {
+        return Ok(Home::new(std::path::absolute(path)?));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(Home::new("/var/lib/silica"));
+    }
+    let data = variable("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/share")))
+        .context("neither SILICA_HOME nor HOME says where to keep data")?;
+    Ok(Home::new(data.join("silica")))
+}
+
+pub(crate) fn build_options() -> BuildOptions {
+    BuildOptions::new(std::env::vars_os().collect())
+}
+
+/// The template of a name, built now if it is not there yet or its description has changed.
+pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
+    let name = TemplateName::new(name)?;
+    let built = load(home, &name)?;
+    let spec = match (TemplateSource::find(home, &name), built) {
+        // Built from a file elsewhere: it changes when its owner builds it again.
+        (Err(_), Some(template)) => return Ok(template),
+        (Err(unknown), None) => return Err(unknown.into()),
+        (Ok(source), Some(template)) => {
+            let spec = source.spec()?;
+            if template.is_described_by(&spec) {
+                return Ok(template);
+            }
+            eprintln!("silica: template {name} has changed and is built again");
+            spec
+        }
+        (Ok(source), None) => {
+            let place = home.path().display();
+            eprintln!("silica: building template {name} (once; kept in {place})");
+            source.spec()?
+        }
+    };
+    let mut progress = TerminalProgress::stderr();
+    Ok(ensure(home, &spec, &build_options(), &mut progress)?)
+}
+
+/// Starts the engine with everything the host offers.
+pub(crate) fn engine(home: &Home) -> Result<Engine> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let options = EngineOptions {
+        home: home.clone(),
+        zone_program: (program, vec![super::ZONE_ARGUMENT.to_owned()]),
+        use_of_host: UseOfHost { cgroups: true, unique_ids: true },
+        limits_max: LimitsMax::default(),
+        zygotes: ZygotePolicy::default(),
+    };
+    Ok(Engine::start(options)?)
+}

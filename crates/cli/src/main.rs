@@ -1,0 +1,78 @@
+//! The binary `silica`: the only reader of arguments, environment and configuration.
+//!
+//! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
+
+mod doctor;
+mod home;
+mod run;
+mod template;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use silica_engine::template::BuildError;
+
+/// The first argument with which the engine starts this program as a zone. Not for users.
+const ZONE_ARGUMENT: &str = "__zone";
+
+/// A code interpreter you own: untrusted Python, contained, in milliseconds.
+#[derive(Debug, Parser)]
+#[command(name = "silica", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run code in a sandbox of its own and show what comes out
+    Run(Box<run::RunArgs>),
+    /// Build, list, show and remove templates
+    Template(template::TemplateArgs),
+    /// Tell what this host offers and enforces, and what is missing
+    Doctor(doctor::DoctorArgs),
+}
+
+fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
+        return exit_code(silica_jail::run_zone());
+    }
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Template(arguments) => template::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+    };
+    match outcome {
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            complain(&error);
+            exit_code(EXIT_FAILURE)
+        }
+    }
+}
+
+/// The status for a request that could not be carried out, as distinct from code that failed.
+const EXIT_FAILURE: i32 = 125;
+
+fn exit_code(status: i32) -> ExitCode {
+    ExitCode::from((status & 0xff) as u8)
+}
+
+/// Prints an error with its causes, one per line, each said once.
+fn complain(error: &anyhow::Error) {
+    let mut last = String::new();
+    for (depth, cause) in error.chain().enumerate() {
+        let text = cause.to_string();
+        if text != last {
+            eprintln!("{}{text}", if depth == 0 { "silica: " } else { "  because: " });
+        }
+        last = text;
+    }
+    if let Some(error) = error.downcast_ref::<BuildError>() {
+        eprintln!("  what to do: {}", error.advice());
+    }
+}

@@ -1,0 +1,214 @@
+//! How a run is shown: live in the terminal, or as one JSON object.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use silica_domain::{Bundle, Containment, Enforcement, Limits, Outcome};
+use silica_engine::{Report, Watcher};
+
+/// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
+/// the run nor its clocks. What waits is bounded by the output and result limits.
+pub(super) struct Terminal {
+    to_thread: Option<mpsc::Sender<Shown>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Shown {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Result(Bundle),
+}
+
+impl Terminal {
+    /// Shows everything live, or nothing.
+    pub(super) fn new(live: bool) -> Self {
+        if !live {
+            return Self { to_thread: None, thread: None };
+        }
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || receiver.iter().for_each(show));
+        Self { to_thread: Some(sender), thread: Some(thread) }
+    }
+
+    /// Waits until everything is shown.
+    pub(super) fn finish(&mut self) {
+        self.to_thread = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was about showing; the run's report is still right.
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, shown: Shown) {
+        if let Some(sender) = &self.to_thread {
+            // The thread ends only when this does.
+            let _ = sender.send(shown);
+        }
+    }
+}
+
+impl Watcher for Terminal {
+    fn stdout(&mut self, bytes: &[u8]) {
+        self.send(Shown::Stdout(bytes.to_vec()));
+    }
+
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.send(Shown::Stderr(bytes.to_vec()));
+    }
+
+    fn result(&mut self, bundle: &Bundle) {
+        self.send(Shown::Result(bundle.clone()));
+    }
+}
+
+fn show(shown: Shown) {
+    match shown {
+        Shown::Stdout(bytes) => write(&mut std::io::stdout().lock(), &bytes),
+        Shown::Stderr(bytes) => write(&mut std::io::stderr().lock(), &bytes),
+        Shown::Result(bundle) => show_result(&bundle),
+    }
+}
+
+/// A reader that has gone (`silica run … | head`) is no reason to fail.
+fn write(stream: &mut impl Write, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        let _ = stream.write_all(bytes);
+        let _ = stream.flush();
+    }
+}
+
+/// Images that are saved, by MIME type and the ending of their file name.
+const IMAGES: [(&str, &str); 4] = [
+    ("image/png", "png"),
+    ("image/jpeg", "jpg"),
+    ("image/svg+xml", "svg"),
+    ("application/pdf", "pdf"),
+];
+
+/// Saves an image beside, or prints the text.
+fn show_result(bundle: &Bundle) {
+    for (mime, ending) in IMAGES {
+        if let Some(data) = bundle.get(mime) {
+            match save(data, ending) {
+                Ok(path) => eprintln!("silica: saved {}", path.display()),
+                Err(error) => eprintln!("silica: cannot save an image here: {error}"),
+            }
+            return;
+        }
+    }
+    if let Some(text) = bundle.get("text/plain") {
+        let mut line = text.to_vec();
+        line.push(b'\n');
+        write(&mut std::io::stdout().lock(), &line);
+    }
+}
+
+/// The most images saved beside each other under our naming.
+const IMAGES_MAX: u32 = 10_000;
+
+/// Writes to the first free name; never over a file that is there.
+fn save(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
+    for number in 1..=IMAGES_MAX {
+        let path = PathBuf::from(format!("silica-{number}.{ending}"));
+        match std::fs::File::options().write(true).create_new(true).open(&path) {
+            Ok(mut file) => return file.write_all(data).map(|()| path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("there are too many images here already"))
+}
+
+/// What is said when the code has ended: its traceback, and every limit it ran into.
+pub(super) fn ending(report: &Report, limits: &Limits) {
+    if let Some(error) = &report.error
+        && report.outcome != Outcome::Interrupted
+    {
+        for line in &error.traceback {
+            eprintln!("{line}");
+        }
+    }
+    let mut said = Vec::new();
+    if let Some(text) = report.outcome.explain(limits) {
+        eprintln!("silica: {text}");
+        said.push(text);
+    }
+    for hit in &report.limits_hit {
+        if !said.contains(&hit.message) {
+            eprintln!("silica: {}", hit.message);
+        }
+    }
+}
+
+/// The one object of `--json`.
+pub(super) fn json(report: &Report, containment: &Containment) -> Value {
+    let text = |stream: &silica_engine::HeadTail| {
+        String::from_utf8_lossy(&stream.clone().into_bytes()).into_owned()
+    };
+    let error = report.error.as_ref().map(
+        |error| json!({"name": error.name, "value": error.value, "traceback": error.traceback}),
+    );
+    let limits_hit: Vec<Value> = report
+        .limits_hit
+        .iter()
+        .map(|hit| json!({"limit": hit.limit.name(), "message": hit.message}))
+        .collect();
+    json!({
+        "outcome": report.outcome.name(),
+        "exit_code": report.outcome.exit_code(),
+        "stdout": text(&report.stdout),
+        "stderr": text(&report.stderr),
+        "results": report.results.iter().map(result_json).collect::<Vec<_>>(),
+        "error": error,
+        "duration_ms": millis(report.duration),
+        "limits_hit": limits_hit,
+        "truncated": {
+            "stdout": report.stdout.left_out(),
+            "stderr": report.stderr.left_out(),
+            "results": report.results_left_out,
+        },
+        "usage": {
+            "cpu_ms": report.cpu.map(millis),
+            "memory_peak_bytes": report.memory_peak_bytes,
+        },
+        "containment": containment_json(containment),
+    })
+}
+
+fn millis(duration: std::time::Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Text as text, everything else in base 64.
+fn result_json(bundle: &Bundle) -> Value {
+    let mut data = serde_json::Map::new();
+    for payload in &bundle.payloads {
+        let textual = !payload.mime.starts_with("image/") && payload.mime != "application/pdf"
+            || payload.mime == "image/svg+xml";
+        let value = match std::str::from_utf8(&payload.data) {
+            Ok(text) if textual => text.to_owned(),
+            _ => STANDARD.encode(&payload.data),
+        };
+        data.insert(payload.mime.clone(), Value::String(value));
+    }
+    json!({"main": bundle.main, "data": data})
+}
+
+/// The containment report, measure by measure.
+pub(crate) fn containment_json(containment: &Containment) -> Value {
+    let mut measures = serde_json::Map::new();
+    for measure in &containment.measures {
+        let (state, detail) = match &measure.enforcement {
+            Enforcement::Full(detail) => ("full", detail),
+            Enforcement::Partial(detail) => ("partial", detail),
+            Enforcement::Missing(detail) => ("missing", detail),
+        };
+        measures.insert(measure.name.to_owned(), json!({"state": state, "detail": detail}));
+    }
+    json!({"tier": containment.tier, "measures": measures})
+}
