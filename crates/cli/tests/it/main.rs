@@ -1,0 +1,18 @@
+//! The binary and the engine against the real kernel: what is enforced, what fails, what is left.
+//!
+//! Every test has a data directory of its own over templates that are built once (`ground`). What
+//! is left behind is looked for in /proc and in the control groups of the host.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod command;
+mod containment;
+mod failing;
+mod forks;
+mod ground;
+mod inputs;
+mod leftovers;
+mod limits;
+mod misbehaving;
+mod ordinary_user;
+mod outputs;
+mod work;

@@ -1,0 +1,173 @@
+//! Ordinary work goes on as anywhere: libraries, processes, threads, tools.
+
+use silica_domain::Limits;
+use silica_engine::Interpreter;
+
+use crate::ground::{Ground, SCIENCE, cell, text};
+
+/// Each prints `ok` when it worked.
+const TASKS: [(&str, &str); 24] = [
+    (
+        "pandas",
+        "import pandas as pd; d = pd.DataFrame({'a': [1, 2, 3]}).describe(); print('ok' if d.loc['mean', 'a'] == 2 else d)",
+    ),
+    (
+        "csv",
+        "import pandas as pd, io; print('ok' if pd.read_csv(io.StringIO('a,b\\n1,2')).b[0] == 2 else '')",
+    ),
+    (
+        "numpy",
+        "import numpy as np; a = np.random.rand(50, 50); print('ok' if np.allclose(a @ np.linalg.inv(a), np.eye(50), atol=1e-6) else '')",
+    ),
+    (
+        "sqlite3",
+        "import sqlite3\nc = sqlite3.connect('/tmp/d.db'); c.execute('create table t(x)'); c.execute('insert into t values (1)'); c.commit()\nprint('ok' if c.execute('select sum(x) from t').fetchone() == (1,) else '')",
+    ),
+    (
+        "multiprocessing",
+        "import multiprocessing as mp\ndef square(n): return n * n\nwith mp.get_context('fork').Pool(2) as p: print('ok' if p.map(square, range(4)) == [0, 1, 4, 9] else '')",
+    ),
+    (
+        "shared memory",
+        "from multiprocessing import shared_memory as s\nm = s.SharedMemory(create=True, size=10); m.buf[0] = 7; n = s.SharedMemory(m.name); print('ok' if n.buf[0] == 7 else ''); n.close(); m.close(); m.unlink()",
+    ),
+    (
+        "executor",
+        "from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(2) as e: print('ok' if e.submit(pow, 2, 5).result() == 32 else '')",
+    ),
+    (
+        "threads",
+        "import threading\nr = []\nt = [threading.Thread(target=r.append, args=(i,)) for i in range(20)]\n[x.start() for x in t]; [x.join() for x in t]\nprint('ok' if sorted(r) == list(range(20)) else r)",
+    ),
+    (
+        "await",
+        "import asyncio\nawait asyncio.sleep(0.01)\nprint(await asyncio.to_thread(lambda: 'ok'))",
+    ),
+    (
+        "asyncio process",
+        "import asyncio\np = await asyncio.create_subprocess_exec('echo', 'ok', stdout=-1)\nprint((await p.communicate())[0].decode().strip())",
+    ),
+    (
+        "pipes",
+        "import subprocess\np = subprocess.run('sort | tail -1', shell=True, input='a\\nok\\nb', capture_output=True, text=True)\nprint(p.stdout.strip())",
+    ),
+    (
+        "tempfile",
+        "import tempfile, os\nwith tempfile.TemporaryDirectory() as d:\n  with tempfile.NamedTemporaryFile(dir=d) as f: f.write(b'x'); print('ok' if os.path.exists(f.name) else '')",
+    ),
+    (
+        "zipfile",
+        "import zipfile, io\nb = io.BytesIO()\nwith zipfile.ZipFile(b, 'w', zipfile.ZIP_DEFLATED) as z: z.writestr('a', 'ok')\nprint(zipfile.ZipFile(b).read('a').decode())",
+    ),
+    (
+        "ctypes",
+        "import ctypes, os; print('ok' if ctypes.CDLL(None).getpid() == os.getpid() else '')",
+    ),
+    (
+        "callback",
+        "import ctypes\nf = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1); print('ok' if f(1) == 2 else '')",
+    ),
+    ("shell", "!echo ok"),
+    ("bash cell", "%%bash\nx=ok; echo $x"),
+    (
+        "loopback",
+        "import socket, threading\ns = socket.create_server(('127.0.0.1', 0))\ndef serve():\n  c, _ = s.accept(); c.sendall(b'ok'); c.close()\nthreading.Thread(target=serve).start()\nprint(socket.create_connection(s.getsockname()).recv(9).decode()); s.close()",
+    ),
+    (
+        "http",
+        "import http.server, threading, urllib.request, os\nos.chdir('/tmp'); open('i', 'w').write('ok')\nh = type('H', (http.server.SimpleHTTPRequestHandler,), {'log_message': lambda *a: None})\ns = http.server.HTTPServer(('127.0.0.1', 0), h); threading.Thread(target=s.handle_request).start()\nprint(urllib.request.urlopen(f'http://127.0.0.1:{s.server_port}/i').read().decode()); s.server_close()",
+    ),
+    (
+        "locks",
+        "import fcntl\nwith open('/tmp/lock', 'w') as f: fcntl.lockf(f, fcntl.LOCK_EX); fcntl.flock(f, fcntl.LOCK_SH); print('ok')",
+    ),
+    (
+        "pty",
+        "import pty, os\np, f = pty.fork()\nif p == 0: os.execvp('echo', ['echo', 'ok'])\nprint(os.read(f, 9).decode().strip()); os.waitpid(p, 0); None",
+    ),
+    (
+        "git",
+        "import os, subprocess\nr = lambda c: subprocess.run(c, shell=True, check=True, capture_output=True, text=True, cwd='/tmp').stdout\nif os.path.exists('/usr/bin/git'): r('git init -q g && cd g && echo 1 > a && git add a && git -c user.name=a -c user.email=a@b commit -qm ok')\nprint(r('cd g && git log --format=%s').strip() if os.path.exists('/usr/bin/git') else 'ok')",
+    ),
+    (
+        "gcc",
+        "import os, subprocess\nif os.path.exists('/usr/bin/gcc'):\n  open('/tmp/a.c', 'w').write('#include <stdio.h>\\nint main() { puts(\"ok\"); }')\n  subprocess.run(['gcc', '-o', '/tmp/a', '/tmp/a.c'], check=True); print(subprocess.run('/tmp/a', capture_output=True, text=True).stdout.strip())\nelse: print('ok')",
+    ),
+    (
+        "signals",
+        "import signal\nhit = []\nsignal.signal(signal.SIGALRM, lambda *_: hit.append(1)); signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause(); print('ok' if hit else '')",
+    ),
+];
+
+async fn check(interpreter: Interpreter) {
+    let ground = Ground::new(SCIENCE);
+    let engine = ground.engine().await;
+    let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+    sandbox.ready().await.unwrap();
+    let limits = Limits::default();
+    let mut wrong = Vec::new();
+    for (name, code) in TASKS {
+        let report = cell(&mut sandbox, code, &limits).await;
+        if text(&report.stdout) != "ok\n" {
+            let (stdout, stderr) = (text(&report.stdout), text(&report.stderr));
+            wrong.push(format!("{name}: {:?} {stdout}{stderr}{:?}", report.outcome, report.error));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn tasks_in_a_fork() {
+    check(Interpreter::Forked).await;
+}
+
+#[tokio::test]
+async fn tasks_in_a_fresh_interpreter() {
+    check(Interpreter::Fresh).await;
+}
+
+/// A cell and the MIME types its only result must have.
+const SHOWN: [(&str, &[&str]); 5] = [
+    ("import matplotlib.pyplot as plt; plt.plot([1, 3, 2]);", &["image/png"]),
+    ("import matplotlib.pyplot as plt; plt.bar([1, 2], [3, 4]); plt.show()", &["image/png"]),
+    ("import pandas as pd; pd.DataFrame({'a': [1]})", &["text/plain", "text/html"]),
+    (
+        "import plotly.graph_objects as go; go.Figure(go.Scatter(y=[1, 2]))",
+        &["application/vnd.plotly.v1+json"],
+    ),
+    ("from IPython.display import Markdown; Markdown('# x')", &["text/markdown"]),
+];
+
+#[tokio::test]
+async fn pictures_and_tables_are_results() {
+    let ground = Ground::new(SCIENCE);
+    let engine = ground.engine().await;
+    let limits = Limits::default();
+    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
+        let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+        for (code, mimes) in SHOWN {
+            let report = cell(&mut sandbox, code, &limits).await;
+            assert_eq!(report.results.len(), 1, "{code}: {:?} {:?}", report.outcome, report.error);
+            for mime in mimes {
+                let data = report.results[0].get(mime);
+                assert!(data.is_some_and(|data| !data.is_empty()), "{code}: no {mime}");
+            }
+            if mimes == ["image/png"] {
+                assert!(report.results[0].get("image/png").unwrap().starts_with(b"\x89PNG"));
+            }
+        }
+        sandbox.destroy().await.unwrap();
+    }
+    engine.close().await;
+}
+
+#[test]
+fn plot_is_saved_by_the_binary() {
+    let ground = Ground::new(SCIENCE);
+    let ran = ground.run(&["-c", "import matplotlib.pyplot as plt; plt.plot([1, 2]);"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("silica: saved silica-1.png"), "{}", ran.stderr);
+    assert!(std::fs::read(ground.here().join("silica-1.png")).unwrap().starts_with(b"\x89PNG"));
+}
