@@ -346,8 +346,10 @@ pub(crate) fn receive(
     let flags = RecvFlags::CMSG_CLOEXEC;
     let received = loop {
         match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            // Reset: the other side closed without reading all we sent. The kernel says so once,
+            // before it gives out what the other side had sent: its last words come with the next
+            // call.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }
     };
