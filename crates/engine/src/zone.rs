@@ -170,7 +170,9 @@ impl Shared {
     fn handle(&self, incoming: Incoming) {
         match incoming {
             Incoming::Reply { number, result, fds } => {
-                if let Some(sender) = self.lock().replies.remove(&number) {
+                // The lock is let go first: whoever is woken takes it next.
+                let waiting = self.lock().replies.remove(&number);
+                if let Some(sender) = waiting {
                     let reply = result.map(|answer| (answer, fds)).map_err(CallError::Failed);
                     // Nobody waits any more: the descriptors close, which is all there is to do.
                     let _ = sender.send(reply);

@@ -191,6 +191,12 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
 
 /// Drops every capability outside `kept` from all five sets.
 pub(crate) fn keep_capabilities(kept: u64) -> Result<(), Errno> {
+    bound_capabilities(kept)?;
+    sys::set_capabilities(kept)
+}
+
+/// Drops every capability outside `kept` from what could ever be gained.
+fn bound_capabilities(kept: u64) -> Result<(), Errno> {
     sys::prctl3(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0)?;
     for capability in 0..CAPABILITIES_MAX {
         if kept >> capability & 1 == 1 {
@@ -202,12 +208,19 @@ pub(crate) fn keep_capabilities(kept: u64) -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
-    sys::set_capabilities(kept)
+    Ok(())
 }
 
-/// Gives up every right but the open descriptors; for the shell's init.
+/// Gives up the ways to gain a right; for the shell's init, while it waits for its order. The one
+/// call per capability that this takes would be a good part of making a shell.
+pub fn forsake_bounds() -> Result<(), Errno> {
+    bound_capabilities(0)
+}
+
+/// Gives up every right it still has but the open descriptors; for the shell's init.
 pub fn forsake() -> Result<(), Errno> {
-    drop_capabilities()?;
+    sys::prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED)?;
+    sys::set_capabilities(0)?;
     restrict(false)
 }
 

@@ -16,7 +16,7 @@ mod sys;
 mod verify;
 mod zygote;
 
-pub use enter::{FinalFilter, Step, enter, forsake, keep_calls, report_refusal};
+pub use enter::{FinalFilter, Step, enter, forsake, forsake_bounds, keep_calls, report_refusal};
 pub use sys::{Errno, Instruction};
 pub use zygote::{
     ENTRY_FDS_MAX, Entry, EntryRequest, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,

@@ -1,8 +1,9 @@
 //! A shell: the isolated place, made by its own first process from inside.
 //!
-//! The zone master forks the init into new namespaces, writes its id map and lets it go. The init
-//! builds its world step by step out of what the zone's root holds (`layers`), turns it into its
-//! root, gives up everything and from then on only reaps.
+//! The zone master forks the init into new namespaces and writes its id map. There it waits, blank,
+//! until it gets an order: what to become. It then builds its world step by step out of what the
+//! zone's root holds (`layers`), turns it into its root, gives up everything and from then on only
+//! reaps.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
-use crate::protocol::{Failure, InputMount, ShellSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Failure, InputMount, PACKET_BYTES_MAX, ShellSpec};
 use crate::zone::layout::{self, Template};
 use crate::{protocol, seccomp, sys};
 
@@ -99,18 +102,48 @@ pub(crate) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// What the init needs to know.
-pub(crate) struct Plan<'a> {
-    pub(crate) spec: &'a ShellSpec,
-    pub(crate) template: &'a Template,
-    pub(crate) inputs: &'a [(InputMount, OwnedFd)],
-    pub(crate) doors: &'a [OwnedFd],
+/// What a blank init is to become. The doors of its groups lie beside the packet; if there are
+/// inputs, they follow beside a second one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) spec: ShellSpec,
+    pub(crate) template: Template,
+    pub(crate) inputs: Vec<InputMount>,
     pub(crate) fail_at: u32,
 }
 
-/// The init's whole life: build, report, reap. Never returns to the zone master's code.
-pub(crate) fn init(plan: &Plan<'_>, master: &OwnedFd) -> ! {
-    match build(plan, master) {
+impl Order {
+    /// Sends it to a blank init.
+    pub(crate) fn send(
+        &self,
+        init: &OwnedFd,
+        doors: &[OwnedFd],
+        inputs: &[OwnedFd],
+    ) -> io::Result<()> {
+        protocol::send(init, self, &borrowed(doors))?;
+        if inputs.is_empty() { Ok(()) } else { protocol::send(init, &(), &borrowed(inputs)) }
+    }
+}
+
+fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    fds.iter().map(AsFd::as_fd).collect()
+}
+
+/// An order as it arrived.
+struct Plan {
+    order: Order,
+    doors: Vec<OwnedFd>,
+    inputs: Vec<OwnedFd>,
+}
+
+/// The init's whole life: wait, build, report, reap. Never returns to the zone master's code.
+pub(crate) fn init(master: &OwnedFd) -> ! {
+    // Nothing of the zone master's stays open while this waits, for minutes perhaps.
+    if sys::close_all_but(master.as_fd()).is_err() || silica_gate::forsake_bounds().is_err() {
+        sys::exit_now(1)
+    }
+    let Some(plan) = await_order(master) else { sys::exit_now(1) };
+    match build(&plan) {
         Ok(place) => {
             let fds: Vec<BorrowedFd<'_>> = place.iter().map(AsFd::as_fd).collect();
             let sent = protocol::send(master, &Ok::<(), Failure>(()), &fds);
@@ -129,18 +162,19 @@ pub(crate) fn init(plan: &Plan<'_>, master: &OwnedFd) -> ! {
 
 /// Builds the shell; returns the directory of its writable files and its namespaces, in the order the
 /// gate wants them.
-fn build(plan: &Plan<'_>, master: &OwnedFd) -> Result<Vec<OwnedFd>, Failure> {
+fn build(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
+    let order = &plan.order;
     let step =
-        |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(plan.fail_at, step, action);
+        |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(order.fail_at, step, action);
     // Under the zone's id still: v1 lets a process be moved only by its own user or root.
-    step(Step::Cgroup, &|| join_groups(plan.doors))?;
-    step(Step::Ids, &|| take_ids(master))?;
-    step(Step::Root, &|| mount_root(plan.template))?;
-    step(Step::System, &|| mount_system(plan.template))?;
-    step(Step::Writable, &|| mount_writable(plan.spec))?;
+    step(Step::Cgroup, &|| join_groups(&plan.doors))?;
+    step(Step::Ids, &|| sys::set_ids(GUEST_ID, GUEST_ID))?;
+    step(Step::Root, &|| mount_root(&order.template))?;
+    step(Step::System, &|| mount_system(&order.template))?;
+    step(Step::Writable, &|| mount_writable(&order.spec))?;
     step(Step::Devices, &mount_devices)?;
     step(Step::Proc, &mount_proc)?;
-    step(Step::Inputs, &|| mount_inputs(plan.inputs))?;
+    step(Step::Inputs, &|| mount_inputs(&order.inputs, &plan.inputs))?;
     let place = open_place().map_err(|error| Failure::new(Step::Writable.name(), &error))?;
     // After the mounts, since a detached one counts as a mount namespace; before the pivot, since
     // the new /proc has no such files.
@@ -165,13 +199,16 @@ pub(crate) fn run_step(
     action().map_err(|error| Failure::new(step.name(), &error))
 }
 
-/// Waits until the zone master has written the id maps, then takes the only id they hold.
-fn take_ids(master: &OwnedFd) -> io::Result<()> {
-    let mut go = [0; 1];
-    if rustix::io::read(master, &mut go)? != 1 {
-        return Err(io::Error::from_raw_os_error(libc::EPIPE));
-    }
-    sys::set_ids(GUEST_ID, GUEST_ID)
+/// Waits to be told what to become; `None` when the zone master has no use for it.
+fn await_order(master: &OwnedFd) -> Option<Plan> {
+    let mut packet = vec![0; PACKET_BYTES_MAX];
+    let (length, doors) = protocol::receive(master, &mut packet).ok()??;
+    let order: Order = protocol::parse(&packet[..length]).ok()?;
+    let inputs = match order.inputs.len() {
+        0 => Vec::new(),
+        _ => protocol::receive(master, &mut packet).ok()??.1,
+    };
+    (inputs.len() == order.inputs.len()).then_some(Plan { order, doors, inputs })
 }
 
 fn join_groups(doors: &[OwnedFd]) -> io::Result<()> {
@@ -181,23 +218,14 @@ fn join_groups(doors: &[OwnedFd]) -> io::Result<()> {
     sys::unshare(libc::CLONE_NEWCGROUP)
 }
 
-/// Limits that the kernel counts per user and user namespace. Without user namespaces no other kind
-/// can be made inside either; what inotify may hold is bounded for this sandbox alone.
-const USER_LIMITS: [(&str, &str); 3] = [
-    ("max_user_namespaces", "0"),
-    ("max_inotify_instances", "16"),
-    ("max_inotify_watches", "4096"),
-];
-
+/// The one limit that the kernel counts per user namespace and that matters here: without user
+/// namespaces no other kind can be made inside either. The calls behind the others are refused.
 fn set_user_limits() -> io::Result<()> {
-    for (name, value) in USER_LIMITS {
-        match std::fs::write(format!("/proc/sys/user/{name}"), value) {
-            // Kernels built without the feature have nothing to limit.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+    match std::fs::write("/proc/sys/user/max_user_namespaces", "0") {
+        // A kernel built without the feature has nothing to limit.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
-    Ok(())
 }
 
 fn mount_root(template: &Template) -> io::Result<()> {
@@ -276,7 +304,7 @@ fn mount_proc() -> io::Result<()> {
     Ok(rustix::mount::mount("proc", target, "proc", flags, Some(c"subset=pid"))?)
 }
 
-fn mount_inputs(inputs: &[(InputMount, OwnedFd)]) -> io::Result<()> {
+fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
     if inputs.is_empty() {
         return Ok(());
     }
@@ -285,7 +313,7 @@ fn mount_inputs(inputs: &[(InputMount, OwnedFd)]) -> io::Result<()> {
     let directory = format!("{}/data/input", layout::SHELL_ROOT);
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("tmpfs", &directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
-    for (input, tree) in inputs {
+    for (input, tree) in inputs.iter().zip(trees) {
         let target = format!("{directory}/{}", input.name);
         if input.directory {
             rustix::fs::mkdir(&target, Mode::from_raw_mode(0o755))?;

@@ -215,6 +215,19 @@ pub(crate) fn close_all() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) }).map(drop)
 }
 
+/// Closes every descriptor but the standard ones and `kept`. Only for a process that has just been
+/// forked and uses nothing of what its parent had open.
+pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = kept.as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
+        if first <= last {
+            // SAFETY: the caller uses no other descriptor from here on, owned or not.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) })?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes `from` also known as `to`, kept over an exec.
 pub(crate) fn duplicate_to(from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
     // SAFETY: plain numbers; `to` is 0 to 3 in a process about to exec, owned by nobody.

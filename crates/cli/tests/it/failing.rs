@@ -1,8 +1,6 @@
 //! Making a sandbox fails at each step in turn: the error names the step, nothing is left, and the
 //! engine goes on.
 
-use std::collections::BTreeMap;
-
 use silica_engine::{CreateOptions, Engine, Faults, Interpreter};
 use silica_jail::shell;
 
@@ -10,21 +8,20 @@ use crate::ground::{
     GONE_WITHIN, Ground, PYTHON, assert_works, below, descriptors, print, soon, uncollected,
 };
 
-/// What an engine holds: its processes and this one with their open descriptors, and how many control
-/// groups there are. Groups are made ahead, so their names say nothing.
+/// What an engine holds: how many descriptors each of its processes and this one have open, and how
+/// many control groups there are. Inits and groups are made ahead, so which they are says nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Holdings {
-    descriptors: BTreeMap<u32, usize>,
+    descriptors: Vec<usize>,
     groups: usize,
 }
 
 fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
     let zone = engine.zone_process_id();
     let pids = below(zone).into_iter().map(|process| process.pid);
-    let descriptors = pids
-        .chain([zone, std::process::id()])
-        .filter_map(|pid| Some((pid, descriptors(pid)?)))
-        .collect();
+    let mut descriptors: Vec<usize> =
+        pids.chain([zone, std::process::id()]).filter_map(descriptors).collect();
+    descriptors.sort_unstable();
     Holdings { descriptors, groups: ground.groups().len() }
 }
 

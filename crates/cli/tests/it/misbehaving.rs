@@ -117,14 +117,17 @@ async fn output_without_end() {
             ("prints", "while True: print('x' * 1000)"),
             ("writes", "import os\nwhile True: os.write(2, b'x' * 65536)"),
             ("a child writes", "import subprocess; subprocess.run(['yes'])"),
-            ("a child writes on", "import subprocess; subprocess.Popen(['yes']); None"),
+            (
+                "a child writes on",
+                "import subprocess, time; subprocess.Popen(['yes']); time.sleep(1)",
+            ),
             ("shows", "while True: display('x' * 1000)"),
         ],
         expect![[r"
             prints: TimedOut KeyboardInterrupt wall output
             writes: TimedOut KeyboardInterrupt wall output
             a child writes: TimedOut KeyboardInterrupt wall output
-            a child writes on: Ok
+            a child writes on: Ok  output
             shows: TimedOut KeyboardInterrupt wall results
         "]],
     )

@@ -13,6 +13,8 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::{Source, TemplateLayers};
 use crate::sys;
 
@@ -30,7 +32,7 @@ const LAYERS: &str = "/layers";
 const HOST: &str = "/host";
 
 /// A template as mounted in the zone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Template {
     pub(crate) guest: String,
     pub(crate) root: String,

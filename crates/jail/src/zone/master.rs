@@ -44,6 +44,8 @@ struct TemplateState {
 struct Shell {
     spec: ShellSpec,
     group: String,
+    /// The ways into its group.
+    doors: Vec<OwnedFd>,
     uid: u32,
     pid: Pid,
     pidfd: OwnedFd,
@@ -96,7 +98,6 @@ pub(super) struct Master<'a> {
     shells: HashMap<u64, Shell>,
     kernels: HashMap<u64, Kernel>,
     next_layer: u64,
-    next_uid: u32,
 }
 
 /// How long to wait for something to do: when the stock is low, when a group is still busy, and when
@@ -131,14 +132,13 @@ impl<'a> Master<'a> {
             zone_namespaces: namespaces()?,
             groups,
             leftovers: Vec::new(),
-            stock: Stock::new()?,
+            stock: Stock::new(facts.unique_ids)?,
             facts,
             filter: seccomp::compile(seccomp::RULES),
             templates: HashMap::new(),
             shells: HashMap::new(),
             kernels: HashMap::new(),
             next_layer: 0,
-            next_uid: FIRST_UID,
         })
     }
 
@@ -147,7 +147,9 @@ impl<'a> Master<'a> {
         loop {
             let ready = self.wait()?;
             if ready.is_idle() && self.may_replenish() {
-                self.stock.replenish(&self.groups);
+                let shells = &self.shells;
+                let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
+                self.stock.replenish(&self.groups, &uid_is_used);
             }
             if ready.signals {
                 self.reap()?;
@@ -225,6 +227,7 @@ impl<'a> Master<'a> {
         let number = request.number;
         match request.verb {
             Verb::AddTemplate(layers) => {
+                self.stock.discard_blanks();
                 let added = layout::add_template(&layers, fds, &mut self.next_layer);
                 let result = added.map_err(|error| Failure::new("template-layers", &error));
                 let result = result.map(|template| self.know(layers.name, template));
@@ -277,10 +280,6 @@ impl<'a> Master<'a> {
         protocol::send(self.engine, &Message::Event(event), &[])
     }
 }
-
-/// Ids handed out inside the zone: 0 is the zone's own, the top is the kernel's "nobody".
-const FIRST_UID: u32 = 1;
-const LAST_UID: u32 = 65_000;
 
 /// What one wait found ready.
 #[derive(Default)]

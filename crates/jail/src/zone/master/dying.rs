@@ -56,9 +56,11 @@ impl Master<'_> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let raw = pid.as_raw_nonzero().get();
             let init = self.shells.iter().find(|(_, shell)| shell.pid == pid).map(|(&id, _)| id);
-            match init {
-                Some(id) => self.init_ended(id)?,
-                None => self.kernel_exited(raw, Exit::from_wait(status.as_raw()))?,
+            if let Some(id) = init {
+                self.init_ended(id)?;
+            } else {
+                self.stock.forget(pid);
+                self.kernel_exited(raw, Exit::from_wait(status.as_raw()))?;
             }
         }
         Ok(())

@@ -85,12 +85,12 @@ impl Master<'_> {
                 return Err(Failure::because("enter-zygote", "the template has no zygote running"));
             }
         }
-        let (request, doors) = self.entry(&entrance)?;
+        let request = self.entry(&entrance);
         let threshold = self.open_threshold(entrance.shell)?;
         let shell = &self.shells[&entrance.shell];
         let fds = [&shell.pid_namespace, &threshold].into_iter();
         let fds: Vec<BorrowedFd<'_>> =
-            fds.chain(&entrance.fds).chain(&doors).map(AsFd::as_fd).collect();
+            fds.chain(&entrance.fds).chain(&shell.doors).map(AsFd::as_fd).collect();
         let template = self.templates.get_mut(name).expect("looked up above");
         let zygote = template.zygote.as_mut().expect("looked up above");
         protocol::send_bytes(&zygote.socket, request.as_bytes(), &fds)
@@ -105,18 +105,20 @@ impl Master<'_> {
     fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), Failure> {
         let failure = |error: io::Error| Failure::new("enter-exec", &error);
         let (arguments, environment) = zygote::strings(program).map_err(failure)?;
-        let (request, doors) = self.entry(entrance)?;
+        let request = self.entry(entrance);
         let threshold = self.open_threshold(entrance.shell)?;
         let shell = &self.shells[&entrance.shell];
         let fds = [&shell.pid_namespace, &threshold].into_iter();
         let fds: Vec<i32> =
-            fds.chain(&entrance.fds).chain(&doors).map(AsRawFd::as_raw_fd).collect();
+            fds.chain(&entrance.fds).chain(&shell.doors).map(AsRawFd::as_raw_fd).collect();
         let entry = Entry::new(request, &fds)
             .map_err(|errno| failure(io::Error::from_raw_os_error(errno.0)))?;
         sys::setns(shell.pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
         let forked = sys::fork_into(0);
         if let Ok(Forked::Child) = forked {
             // The zone's ends of thresholds must not live on in here: their closing is a signal.
+            // The doors are kept to go through.
+            let _doors = self.shells.remove(&entrance.shell).map(|shell| shell.doors);
             self.shells.clear();
             match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
                 Ok(()) => {
@@ -137,13 +139,9 @@ impl Master<'_> {
         self.reply(entrance.number, Ok(Answer::Entered)).map_err(failure)
     }
 
-    /// What an entering process is to do, and the doors to its groups.
-    fn entry(&self, entrance: &Entrance) -> Result<(EntryRequest, Vec<OwnedFd>), Failure> {
+    /// What an entering process is to do.
+    fn entry(&self, entrance: &Entrance) -> EntryRequest {
         let shell = &self.shells[&entrance.shell];
-        let doors = self
-            .groups
-            .doors(&shell.group)
-            .map_err(|error| Failure::new("enter-cgroup", &error))?;
         let mut request = EntryRequest {
             id: entrance.kernel,
             zone_namespaces: self.zone_namespaces,
@@ -161,7 +159,7 @@ impl Master<'_> {
             *slot = Rlimit { resource, value, reserved: 0 };
             request.rlimit_count += 1;
         }
-        Ok((request, doors))
+        request
     }
 
     /// A zygote says something, or has gone.
