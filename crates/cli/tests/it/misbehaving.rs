@@ -119,7 +119,9 @@ async fn output_without_end() {
             ("a child writes", "import subprocess; subprocess.run(['yes'])"),
             (
                 "a child writes on",
-                "import subprocess, time; subprocess.Popen(['yes']); time.sleep(1)",
+                "import os, subprocess, time\n\
+                 subprocess.Popen(['sh', '-c', 'yes | head -c 9000000; touch /tmp/much; exec yes'])\n\
+                 while not os.path.exists('/tmp/much'): time.sleep(0.01)",
             ),
             ("shows", "while True: display('x' * 1000)"),
         ],
