@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use silica_domain::Limits;
 use silica_engine::{
-    CODE_BYTES_MAX, CreateOptions, Engine, Faults, GuestPath, Input, Interpreter, Interrupt,
-    Report, Sandbox, Setup,
+    CODE_BYTES_MAX, Control, CreateOptions, Engine, Faults, GuestPath, Input, Interpreter, Report,
+    Sandbox, Setup,
 };
 use tokio::sync::mpsc;
 
@@ -114,6 +114,7 @@ async fn run_one(
     let mut sandbox = engine.create(options).await?;
     sandbox.ready().await?;
     let setup = Setup {
+        directory: None,
         environment: arguments.environment.iter().cloned().collect(),
         arguments: vec![script_name(arguments)],
     };
@@ -147,10 +148,10 @@ fn copy_out(sandbox: &Sandbox, outputs: &[(GuestPath, PathBuf)]) -> Result<()> {
 }
 
 /// Ctrl-C interrupts the code; once more ends it.
-fn ctrl_c() -> mpsc::Receiver<Interrupt> {
+fn ctrl_c() -> mpsc::Receiver<Control> {
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(async move {
-        for interrupt in [Interrupt::Ask, Interrupt::Kill] {
+        for interrupt in [Control::Interrupt, Control::Kill] {
             if tokio::signal::ctrl_c().await.is_err() || sender.send(interrupt).await.is_err() {
                 return;
             }

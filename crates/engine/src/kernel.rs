@@ -4,6 +4,8 @@ mod cell;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome};
@@ -31,16 +33,22 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a frame to the guest may take to be read by it.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The signals the engine sends.
+const INT: i32 = 2;
+const KILL: i32 = 9;
+
 /// Frame bodies before any cell has run carry nothing.
 const IDLE_BODY_BYTES_MAX: u64 = 0;
 
 /// What is asked of a running cell from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interrupt {
+pub enum Control {
     /// Raise `KeyboardInterrupt` in the code.
-    Ask,
+    Interrupt,
     /// End the interpreter.
     Kill,
+    /// Give the code this much more time on the clock.
+    Extend(Duration),
 }
 
 /// Who wants to see a cell's output while it runs.
@@ -50,7 +58,21 @@ pub trait Watcher: Send {
     /// Bytes of stderr.
     fn stderr(&mut self, bytes: &[u8]);
     /// A result, in order with the output.
-    fn result(&mut self, bundle: &Bundle);
+    fn result(&mut self, bundle: &Arc<Bundle>);
+    /// The exception that ends the cell.
+    fn error(&mut self, _: &CellError) {}
+    /// Whether every byte of output is wanted, or only what is kept of it.
+    fn takes_everything(&self) -> bool {
+        false
+    }
+    /// Whether more output can be taken now. While it cannot, the code has to wait with printing.
+    fn has_room(&self) -> bool {
+        true
+    }
+    /// Ready once there is room.
+    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// Nobody watches.
@@ -60,7 +82,7 @@ pub struct Unwatched;
 impl Watcher for Unwatched {
     fn stdout(&mut self, _: &[u8]) {}
     fn stderr(&mut self, _: &[u8]) {}
-    fn result(&mut self, _: &Bundle) {}
+    fn result(&mut self, _: &Arc<Bundle>) {}
 }
 
 /// Everything there is to know about a cell that has ended.
@@ -75,7 +97,7 @@ pub struct Report {
     /// What was kept of stderr.
     pub stderr: HeadTail,
     /// The results, in order.
-    pub results: Vec<Bundle>,
+    pub results: Vec<Arc<Bundle>>,
     /// How many results were left out, for their number or size.
     pub results_left_out: u64,
     /// Time on the clock.
@@ -125,11 +147,13 @@ pub struct Setup {
     pub environment: BTreeMap<String, String>,
     /// `sys.argv`.
     pub arguments: Vec<String>,
+    /// Where it works, if not in /workspace.
+    pub directory: Option<String>,
 }
 
-/// A live interpreter.
+/// A live interpreter. Dropping it does not end it; its sandbox's end does.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     id: u64,
     shell: u64,
     zone: ZoneHandle,
@@ -189,7 +213,7 @@ impl Kernel {
     }
 
     /// Waits for the interpreter's first word.
-    pub(crate) async fn ready(&mut self) -> Result<(), KernelError> {
+    pub async fn ready(&mut self) -> Result<(), KernelError> {
         if self.greeted {
             return Ok(());
         }
@@ -227,9 +251,10 @@ impl Kernel {
     }
 
     /// Sets variables and arguments before the first cell.
-    pub(crate) async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
-        let Setup { environment, arguments } = setup;
-        let head = ToGuest::Setup { env: environment, argv: arguments, cwd: "/workspace" };
+    pub async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
+        let Setup { environment, arguments, directory } = setup;
+        let cwd = directory.as_deref().unwrap_or("/workspace");
+        let head = ToGuest::Setup { env: environment, argv: arguments, cwd };
         self.tell(&head, &[]).await
     }
 
@@ -244,12 +269,12 @@ impl Kernel {
     }
 
     /// Runs one cell to its end, whatever that is.
-    pub(crate) async fn run(
+    pub async fn run(
         &mut self,
         code: &str,
         limits: &Limits,
         watcher: &mut dyn Watcher,
-        interrupts: &mut mpsc::Receiver<Interrupt>,
+        controls: &mut mpsc::Receiver<Control>,
     ) -> Result<Report, KernelError> {
         if code.len() > CODE_BYTES_MAX {
             return Err(KernelError::CodeTooLong(code.len()));
@@ -257,20 +282,34 @@ impl Kernel {
         if !self.alive {
             return Err(KernelError::Ended);
         }
-        let report = cell::run(self, code, limits, watcher, interrupts).await?;
+        let report = cell::run(self, code, limits, watcher, controls).await?;
         self.alive = report.kernel_lives;
         Ok(report)
     }
 
     /// Whether cells can still be run. Asks the kernel too, because word of an end takes a moment to
     /// come from the zone: between cells an interpreter says nothing, so anything to read is bad.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let socket: &UnixStream = self.to_guest.as_ref();
         let mut watched = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let silent = !self.greeted || matches!(poll(&mut watched, Some(&now)), Ok(0));
         self.alive && silent && *self.life.borrow() == Life::Alive
+    }
+
+    /// Waits until the interpreter has ended, between cells.
+    pub async fn ended(&mut self) {
+        // A zone that has gone took the interpreter along.
+        let _ = self.life.wait_for(|life| *life != Life::Alive).await;
+        self.alive = false;
+    }
+
+    /// Ends it; its children and the sandbox's files stay.
+    pub async fn kill(mut self) {
+        self.signal(KILL).await;
+        // A process stuck in the kernel is the sandbox's end to deal with.
+        let _ = tokio::time::timeout(ANSWER_PATIENCE, self.ended()).await;
     }
 
     async fn signal(&self, signal: i32) {

@@ -21,7 +21,7 @@ pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, Interpreter,
 pub use files::{FileError, Files, GuestPath, Opened};
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};
-pub use kernel::{CODE_BYTES_MAX, Interrupt, KernelError, Report, Setup, Unwatched, Watcher};
+pub use kernel::{CODE_BYTES_MAX, Control, Kernel, KernelError, Report, Setup, Unwatched, Watcher};
 pub use output::HeadTail;
 pub use sandbox::{CreateError, Faults, Sandbox};
 pub use zone::CallError;

@@ -1,16 +1,17 @@
-//! One sandbox: a shell, its files, and the interpreter in it.
+//! One sandbox: a shell, its files, and the interpreters in it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use silica_domain::{Containment, Limits};
 use silica_jail::cgroup::Usage;
 use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::files::Files;
 use crate::inputs::Prepared;
-use crate::kernel::{Interrupt, Kernel, KernelError, Report, Setup, Watcher};
-use crate::zone::{CallError, ZoneHandle};
+use crate::kernel::{Control, Kernel, KernelError, Report, Setup, Watcher};
+use crate::zone::{CallError, Life, ZoneHandle};
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +49,12 @@ pub(crate) struct Plan {
 pub struct Sandbox {
     id: u64,
     zone: ZoneHandle,
-    kernel: Kernel,
-    files: Files,
+    /// How an interpreter comes in.
+    how: How,
+    life: watch::Receiver<Life>,
+    /// The first interpreter, until somebody takes it.
+    kernel: Option<Kernel>,
+    files: Arc<Files>,
     containment: Containment,
     ended: bool,
 }
@@ -71,9 +76,10 @@ impl Sandbox {
             inputs,
             fail_at: plan.faults.shell_step,
         };
+        let life = zone.watch_shell(id);
         let shell = zone.send(verb, &trees).map_err(CreateError::Shell)?;
         let mut guard = EndOnDrop { id, zone, armed: true };
-        let kernel = Kernel::start(zone, id, plan.how, plan.faults.enter_step)
+        let kernel = Kernel::start(zone, id, plan.how.clone(), plan.faults.enter_step)
             .map_err(CreateError::Kernel)?;
         let answer = shell.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Shell)?;
         let (Answer::Shell, fds) = answer else {
@@ -82,19 +88,45 @@ impl Sandbox {
         let [_pidfd, writable] =
             <[OwnedFd; 2]>::try_from(fds).map_err(|_| CreateError::WrongAnswer)?;
         guard.armed = false;
-        let files = Files::new(writable, disk_bytes);
-        let zone = zone.clone();
-        Ok(Self { id, zone, kernel, files, containment, ended: false })
+        let files = Arc::new(Files::new(writable, disk_bytes));
+        let (zone, how, kernel) = (zone.clone(), plan.how, Some(kernel));
+        Ok(Self { id, zone, how, life, kernel, files, containment, ended: false })
+    }
+
+    /// Takes the first interpreter out, for use beside this.
+    pub fn take_kernel(&mut self) -> Option<Kernel> {
+        self.kernel.take()
+    }
+
+    /// Starts a further interpreter of the same kind, with variables of its own.
+    pub fn start_kernel(&self) -> Result<Kernel, KernelError> {
+        Kernel::start(&self.zone, self.id, self.how.clone(), 0)
+    }
+
+    /// Waits until the whole sandbox has ended without having been asked to; tells whether for lack
+    /// of memory.
+    pub fn died(&self) -> impl Future<Output = bool> + Send + use<> {
+        let mut life = self.life.clone();
+        async move {
+            match life.wait_for(|life| *life != Life::Alive).await.as_deref() {
+                Ok(Life::SandboxDied { out_of_memory }) => *out_of_memory,
+                _ => false,
+            }
+        }
+    }
+
+    fn kernel(&mut self) -> Result<&mut Kernel, KernelError> {
+        self.kernel.as_mut().ok_or(KernelError::Ended)
     }
 
     /// Waits until the interpreter is ready.
     pub async fn ready(&mut self) -> Result<(), KernelError> {
-        self.kernel.ready().await
+        self.kernel()?.ready().await
     }
 
     /// Sets variables and arguments before the first cell.
     pub async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
-        self.kernel.set_up(setup).await
+        self.kernel()?.set_up(setup).await
     }
 
     /// Runs one cell.
@@ -103,18 +135,18 @@ impl Sandbox {
         code: &str,
         limits: &Limits,
         watcher: &mut dyn Watcher,
-        interrupts: &mut mpsc::Receiver<Interrupt>,
+        controls: &mut mpsc::Receiver<Control>,
     ) -> Result<Report, KernelError> {
-        self.kernel.run(code, limits, watcher, interrupts).await
+        self.kernel()?.run(code, limits, watcher, controls).await
     }
 
     /// Whether more cells can be run.
     pub fn is_alive(&self) -> bool {
-        self.kernel.is_alive()
+        self.kernel.as_ref().is_some_and(Kernel::is_alive)
     }
 
     /// Its writable files.
-    pub fn files(&self) -> &Files {
+    pub fn files(&self) -> &Arc<Files> {
         &self.files
     }
 

@@ -54,6 +54,7 @@ struct Tables {
     gone: bool,
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     kernels: HashMap<u64, (u64, watch::Sender<Life>)>,
+    shells: HashMap<u64, watch::Sender<Life>>,
 }
 
 impl ZoneHandle {
@@ -136,9 +137,22 @@ impl ZoneHandle {
         receiver
     }
 
-    /// Stops watching the interpreters of a shell.
+    /// Watches a shell from before it is asked for.
+    pub(crate) fn watch_shell(&self, shell: u64) -> watch::Receiver<Life> {
+        let (sender, receiver) = watch::channel(Life::Alive);
+        let mut tables = self.0.lock();
+        if tables.gone {
+            sender.send_replace(Life::SandboxDied { out_of_memory: false });
+        }
+        tables.shells.insert(shell, sender);
+        receiver
+    }
+
+    /// Stops watching a shell and its interpreters: it is being ended.
     pub(crate) fn forget_shell(&self, shell: u64) {
-        self.0.lock().kernels.retain(|_, (of, _)| *of != shell);
+        let mut tables = self.0.lock();
+        tables.kernels.retain(|_, (of, _)| *of != shell);
+        tables.shells.remove(&shell);
     }
 
     /// Waits until a template's zygote is ready or has failed for good.
@@ -184,14 +198,18 @@ impl Shared {
                 }
             }
             Incoming::Event(Event::ShellExited { shell, usage }) => {
-                self.lock().kernels.retain(|_, (of, sender)| {
+                let died = Life::SandboxDied { out_of_memory: usage.oom_kills > 0 };
+                let mut tables = self.lock();
+                tables.kernels.retain(|_, (of, sender)| {
                     let concerned = *of == shell;
                     if concerned {
-                        let out_of_memory = usage.oom_kills > 0;
-                        sender.send_replace(Life::SandboxDied { out_of_memory });
+                        sender.send_replace(died);
                     }
                     !concerned
                 });
+                if let Some(sender) = tables.shells.remove(&shell) {
+                    sender.send_replace(died);
+                }
             }
             Incoming::Event(Event::ZygoteReady { template }) => {
                 self.zygotes.send_modify(|states| {
@@ -215,7 +233,9 @@ impl Shared {
             // See above.
             let _ = sender.send(Err(CallError::Gone));
         }
-        for (_, (_, sender)) in tables.kernels.drain() {
+        let tables = &mut *tables;
+        let kernels = tables.kernels.drain().map(|(_, (_, sender))| sender);
+        for sender in kernels.chain(tables.shells.drain().map(|(_, sender)| sender)) {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
     }

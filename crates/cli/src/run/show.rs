@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use base64::Engine as _;
@@ -21,7 +21,7 @@ pub(super) struct Terminal {
 enum Shown {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    Result(Bundle),
+    Result(Arc<Bundle>),
 }
 
 impl Terminal {
@@ -61,8 +61,8 @@ impl Watcher for Terminal {
         self.send(Shown::Stderr(bytes.to_vec()));
     }
 
-    fn result(&mut self, bundle: &Bundle) {
-        self.send(Shown::Result(bundle.clone()));
+    fn result(&mut self, bundle: &Arc<Bundle>) {
+        self.send(Shown::Result(Arc::clone(bundle)));
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn json(report: &Report, containment: &Containment) -> Value {
         "exit_code": report.outcome.exit_code(),
         "stdout": text(&report.stdout),
         "stderr": text(&report.stderr),
-        "results": report.results.iter().map(result_json).collect::<Vec<_>>(),
+        "results": report.results.iter().map(|bundle| result_json(bundle)).collect::<Vec<_>>(),
         "error": error,
         "duration_ms": millis(report.duration),
         "limits_hit": limits_hit,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use silica_domain::Limits;
 use silica_engine::{
-    CODE_BYTES_MAX, CreateOptions, Engine, Interpreter, Interrupt, KernelError, Report, Sandbox,
+    CODE_BYTES_MAX, Control, CreateOptions, Engine, Interpreter, KernelError, Report, Sandbox,
     Unwatched, Watcher, ZygotePolicy,
 };
 
@@ -253,15 +253,15 @@ async fn cell_that_obeys_an_interrupt_keeps_its_interpreter() {
 }
 
 /// Interrupts at the first output.
-struct Impatient(tokio::sync::mpsc::Sender<Interrupt>);
+struct Impatient(tokio::sync::mpsc::Sender<Control>);
 
 impl Watcher for Impatient {
     fn stdout(&mut self, _: &[u8]) {
         // Once is enough.
-        let _ = self.0.try_send(Interrupt::Ask);
+        let _ = self.0.try_send(Control::Interrupt);
     }
     fn stderr(&mut self, _: &[u8]) {}
-    fn result(&mut self, _: &silica_domain::Bundle) {}
+    fn result(&mut self, _: &std::sync::Arc<silica_domain::Bundle>) {}
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn interrupt_that_comes_before_the_first_line_is_not_lost() {
     let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
     for _ in 0..20 {
         let (sender, mut interrupts) = tokio::sync::mpsc::channel(1);
-        sender.send(Interrupt::Ask).await.unwrap();
+        sender.send(Control::Interrupt).await.unwrap();
         let limits = Limits::default();
         let code = "import time; time.sleep(2)";
         let report = sandbox.run(code, &limits, &mut Unwatched, &mut interrupts).await.unwrap();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use silica_domain::{Limits, LimitsMax};
 use silica_engine::template::{Home, TemplateName, load};
 use silica_engine::{
-    CreateOptions, Engine, EngineOptions, Interpreter, Interrupt, Report, Sandbox, Unwatched,
+    Control, CreateOptions, Engine, EngineOptions, Interpreter, Report, Sandbox, Unwatched,
     ZygotePolicy,
 };
 use silica_jail::client::UseOfHost;
@@ -300,7 +300,7 @@ pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
 
 /// Runs a cell with nobody watching.
 pub(crate) async fn cell(sandbox: &mut Sandbox, code: &str, limits: &Limits) -> Report {
-    let (_keep, mut interrupts) = mpsc::channel::<Interrupt>(1);
+    let (_keep, mut interrupts) = mpsc::channel::<Control>(1);
     let mut watcher = Unwatched;
     let run = sandbox.run(code, limits, &mut watcher, &mut interrupts);
     tokio::time::timeout(PATIENCE, run).await.expect("the cell hangs").unwrap()

@@ -4,6 +4,8 @@
 //! interrupt, or a clock. Before a result is shown and before a cell is called done, the pipes are
 //! drained: the guest waits for our word after each result, so what it printed before comes before.
 
+use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use silica_domain::{Bundle, CellError, Limit, LimitHit, Limits, Outcome};
@@ -12,7 +14,7 @@ use silica_jail::protocol::{Answer, Exit, Verb};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Interrupt, Kernel, KernelError, Report, Watcher};
+use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher};
 use crate::output::HeadTail;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
 use crate::zone::{Life, Reply};
@@ -56,7 +58,7 @@ struct Cell<'a> {
     stderr: HeadTail,
     interrupt_on_hello: bool,
     error: Option<CellError>,
-    results: Vec<Bundle>,
+    results: Vec<Arc<Bundle>>,
     result_bytes: u64,
     results_left_out: u64,
 }
@@ -78,7 +80,7 @@ pub(super) async fn run(
     code: &str,
     limits: &Limits,
     watcher: &mut dyn Watcher,
-    interrupts: &mut mpsc::Receiver<Interrupt>,
+    controls: &mut mpsc::Receiver<Control>,
 ) -> Result<Report, KernelError> {
     let id = kernel.next_cell;
     kernel.next_cell += 1;
@@ -106,7 +108,7 @@ pub(super) async fn run(
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
     let head = ToGuest::Run { cell: id, results_max, result_bytes_max };
     let end = match kernel.tell(&head, code.as_bytes()).await {
-        Ok(()) => drive(kernel, &mut cell, interrupts).await,
+        Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
     };
     Ok(finish(kernel, cell, end).await)
@@ -120,13 +122,13 @@ fn cpu_pause(limits: &Limits, left: Duration) -> Duration {
 async fn drive(
     kernel: &mut Kernel,
     cell: &mut Cell<'_>,
-    interrupts: &mut mpsc::Receiver<Interrupt>,
+    controls: &mut mpsc::Receiver<Control>,
 ) -> End {
-    let mut out = vec![0; PIPE_BYTES];
-    let mut err = vec![0; PIPE_BYTES];
-    let (mut out_open, mut err_open, mut interruptible) = (true, true, true);
+    let mut buffer = Vec::with_capacity(PIPE_BYTES);
+    let (mut out_open, mut err_open, mut controlled) = (true, true, true);
     loop {
         let timer = cell.next_timer();
+        let room = cell.watcher.has_room();
         tokio::select! {
             biased;
             frame = kernel.frames.next() => {
@@ -134,41 +136,24 @@ async fn drive(
                     return end;
                 }
             }
-            read = read_some(&kernel.stdout, &mut out), if out_open => {
-                out_open = cell.take(Stream::Stdout, read.map(|length| &out[..length]));
+            () = poll_fn(|context| cell.watcher.poll_room(context)), if !room => {}
+            _ = kernel.stdout.readable(), if out_open && room => {
+                out_open = cell.read(Stream::Stdout, &kernel.stdout, &mut buffer);
             }
-            read = read_some(&kernel.stderr, &mut err), if err_open => {
-                err_open = cell.take(Stream::Stderr, read.map(|length| &err[..length]));
+            _ = kernel.stderr.readable(), if err_open && room => {
+                err_open = cell.read(Stream::Stderr, &kernel.stderr, &mut buffer);
             }
-            interrupt = interrupts.recv(), if interruptible => match interrupt {
-                Some(Interrupt::Ask) => cell.interrupt(kernel).await,
-                Some(Interrupt::Kill) => return End::Killed(Outcome::Interrupted),
-                None => interruptible = false,
+            control = controls.recv(), if controlled => match control {
+                Some(Control::Interrupt) => cell.interrupt(kernel).await,
+                Some(Control::Kill) => return End::Killed(Outcome::Interrupted),
+                Some(Control::Extend(time)) => cell.deadline += time,
+                None => controlled = false,
             },
             () = tokio::time::sleep_until(timer.into()) => {
                 if let Some(end) = on_timer(kernel, cell).await {
                     return end;
                 }
             }
-        }
-    }
-}
-
-/// The two signals the engine sends.
-mod libc_signal {
-    pub(super) const INT: i32 = 2;
-    pub(super) const KILL: i32 = 9;
-}
-
-/// Reads what is there, waiting until something is; `None` at the end of the stream.
-async fn read_some(pipe: &pipe::Receiver, into: &mut [u8]) -> Option<usize> {
-    loop {
-        pipe.readable().await.ok()?;
-        match pipe.try_read(into) {
-            Ok(0) => return None,
-            Ok(length) => return Some(length),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => return None,
         }
     }
 }
@@ -188,6 +173,8 @@ async fn on_frame(
             }
         }
         Ok(FromGuest::Error { cell: id, error }) if id == cell.id => {
+            cell.drain(kernel);
+            cell.watcher.error(&error);
             cell.error = Some(error);
             None
         }
@@ -267,7 +254,7 @@ impl Cell<'_> {
         if kernel.greeted {
             // A guest that does not read is dealt with by the deadline.
             let _ = kernel.tell(&ToGuest::Interrupt { cell: self.id }, &[]).await;
-            kernel.signal(libc_signal::INT).await;
+            kernel.signal(INT).await;
         }
     }
 
@@ -284,28 +271,45 @@ impl Cell<'_> {
         Some(Duration::from_micros(usage?.cpu_us?.saturating_sub(before)))
     }
 
-    /// Takes in output; false at the stream's end.
-    fn take(&mut self, stream: Stream, bytes: Option<&[u8]>) -> bool {
-        let Some(bytes) = bytes else { return false };
-        match stream {
-            Stream::Stdout => self.watcher.stdout(self.stdout.push(bytes)),
-            Stream::Stderr => self.watcher.stderr(self.stderr.push(bytes)),
+    /// Reads what is there; false at the stream's end.
+    fn read(&mut self, stream: Stream, pipe: &pipe::Receiver, buffer: &mut Vec<u8>) -> bool {
+        buffer.clear();
+        match pipe.try_read_buf(buffer) {
+            Ok(0) => false,
+            Ok(_) => {
+                self.take(stream, buffer);
+                true
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         }
-        true
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let kept = match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        };
+        let wanted = if self.watcher.takes_everything() { bytes } else { kept };
+        match stream {
+            Stream::Stdout => self.watcher.stdout(wanted),
+            Stream::Stderr => self.watcher.stderr(wanted),
+        }
     }
 
     /// Takes what the pipes hold now, and no more: a child that goes on writing cannot hold us up.
     fn drain(&mut self, kernel: &Kernel) {
-        let mut buffer = vec![0; PIPE_BYTES];
+        let mut buffer = Vec::with_capacity(PIPE_BYTES);
         for (stream, pipe) in [(Stream::Stdout, &kernel.stdout), (Stream::Stderr, &kernel.stderr)] {
             let mut left = PIPE_BYTES;
-            while left > 0 {
-                match pipe.try_read(&mut buffer[..left]) {
-                    Ok(length) if length > 0 => {
-                        left -= length;
-                        self.take(stream, Some(&buffer[..length]));
-                    }
+            loop {
+                buffer.clear();
+                match pipe.try_read_buf(&mut buffer) {
+                    Ok(length) if length > 0 => self.take(stream, &buffer),
                     _ => break,
+                }
+                left = left.saturating_sub(buffer.len());
+                if left == 0 {
+                    break;
                 }
             }
         }
@@ -318,6 +322,7 @@ impl Cell<'_> {
             && self.result_bytes + bytes <= self.limits.result_bytes;
         if fits {
             self.result_bytes += bytes;
+            let bundle = Arc::new(bundle);
             self.watcher.result(&bundle);
             self.results.push(bundle);
         } else {
@@ -329,7 +334,7 @@ impl Cell<'_> {
 async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
     let duration = cell.started.elapsed();
     if let End::Killed(_) | End::Disconnected = end {
-        kernel.signal(libc_signal::KILL).await;
+        kernel.signal(KILL).await;
         let gone = kernel.life.wait_for(|life| *life != Life::Alive);
         // A process stuck in the kernel is the sandbox's end to deal with.
         let _ = tokio::time::timeout(LIFE_LAG, gone).await;
@@ -348,13 +353,9 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
         cell.results_left_out = cell.results_left_out.saturating_add(left_out);
     }
     let limits_hit = limits_hit(&cell, outcome, oom_kills, usage.as_ref());
-    for (stream, rest) in
-        [(Stream::Stdout, cell.stdout.rest()), (Stream::Stderr, cell.stderr.rest())]
-    {
-        match stream {
-            Stream::Stdout => cell.watcher.stdout(&rest),
-            Stream::Stderr => cell.watcher.stderr(&rest),
-        }
+    if !cell.watcher.takes_everything() {
+        cell.watcher.stdout(&cell.stdout.rest());
+        cell.watcher.stderr(&cell.stderr.rest());
     }
     Report {
         outcome,
@@ -382,9 +383,7 @@ fn outcome(end: &End, stopping: Option<Outcome>, oom_kills: u64) -> Outcome {
         End::Disconnected => stopping.unwrap_or(Outcome::Disconnected),
         End::Died(Life::SandboxDied { out_of_memory: true }) => Outcome::OutOfMemory,
         End::Died(Life::SandboxDied { out_of_memory: false } | Life::Alive) => Outcome::SandboxDied,
-        End::Died(Life::Ended(Exit::Signal(libc_signal::KILL))) if oom_kills > 0 => {
-            Outcome::OutOfMemory
-        }
+        End::Died(Life::Ended(Exit::Signal(KILL))) if oom_kills > 0 => Outcome::OutOfMemory,
         // SIGXCPU, by RLIMIT_CPU where no cgroup counts.
         End::Died(Life::Ended(Exit::Signal(24))) => Outcome::CpuExceeded,
         End::Died(Life::Ended(Exit::Signal(signal))) => {
