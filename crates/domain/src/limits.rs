@@ -140,17 +140,6 @@ impl Default for LimitsMax {
     }
 }
 
-/// The least memory an interpreter with its libraries can live in.
-const MEMORY_BYTES_MIN: u64 = 32 * MIB;
-/// The least writable space that holds a file system at all.
-const DISK_BYTES_MIN: u64 = 64 * KIB;
-/// The kernel's least share: one thousandth of a 50 ms period would round to nothing.
-const CPU_MILLIS_MIN: u32 = 20;
-/// An interpreter and one helper.
-const PROCESSES_MIN: u32 = 2;
-/// The three streams, the control socket and some modules.
-const OPEN_FILES_MIN: u32 = 16;
-
 /// A limit that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
@@ -187,23 +176,43 @@ pub enum LimitError {
 }
 
 impl Limits {
+    /// The least of each that works.
+    pub const LEAST: Self = Self {
+        // An interpreter with its libraries.
+        memory_bytes: 32 * MIB,
+        cpu: Duration::from_millis(1),
+        wall: Duration::from_millis(1),
+        // The kernel's least share: one thousandth of a 50 ms period would round to nothing.
+        cpu_millis: 20,
+        // An interpreter and one helper.
+        processes: 2,
+        // The three streams, the control socket and some modules.
+        open_files: 16,
+        // What holds a file system at all.
+        disk_bytes: 64 * KIB,
+        file_bytes: 1,
+        output_bytes: 1,
+        results: 1,
+        result_bytes: 1,
+    };
+
     /// Checks every value against what works and what the operator allows.
     pub fn checked(self, max: &LimitsMax) -> Result<Self, LimitError> {
-        let max = &max.0;
-        within(Limit::Memory, self.memory_bytes, MEMORY_BYTES_MIN, max.memory_bytes, bytes)?;
-        within(Limit::Cpu, self.cpu.as_millis() as u64, 1, max.cpu.as_millis() as u64, millis)?;
-        within(Limit::Wall, self.wall.as_millis() as u64, 1, max.wall.as_millis() as u64, millis)?;
-        let (cpus, cpus_max) = (u64::from(self.cpu_millis), u64::from(max.cpu_millis));
-        within(Limit::Cpus, cpus, CPU_MILLIS_MIN.into(), cpus_max, thousandths)?;
-        let (processes, most) = (self.processes.into(), max.processes.into());
-        within(Limit::Processes, processes, PROCESSES_MIN.into(), most, plain)?;
-        let (files, most) = (self.open_files.into(), max.open_files.into());
-        within(Limit::OpenFiles, files, OPEN_FILES_MIN.into(), most, plain)?;
-        within(Limit::Disk, self.disk_bytes, DISK_BYTES_MIN, max.disk_bytes, bytes)?;
-        within(Limit::FileSize, self.file_bytes, 1, max.file_bytes, bytes)?;
-        within(Limit::Output, self.output_bytes, 1, max.output_bytes, bytes)?;
-        within(Limit::Results, self.results.into(), 1, max.results.into(), plain)?;
-        within(Limit::ResultBytes, self.result_bytes, 1, max.result_bytes, bytes)?;
+        let (least, max) = (&Self::LEAST, &max.0);
+        within(Limit::Memory, self.memory_bytes, least.memory_bytes, max.memory_bytes, bytes)?;
+        within_time(Limit::Cpu, self.cpu, least.cpu, max.cpu)?;
+        within_time(Limit::Wall, self.wall, least.wall, max.wall)?;
+        let cpus = (self.cpu_millis, least.cpu_millis, max.cpu_millis);
+        within_count(Limit::Cpus, cpus, thousandths)?;
+        let processes = (self.processes, least.processes, max.processes);
+        within_count(Limit::Processes, processes, plain)?;
+        let open_files = (self.open_files, least.open_files, max.open_files);
+        within_count(Limit::OpenFiles, open_files, plain)?;
+        within(Limit::Disk, self.disk_bytes, least.disk_bytes, max.disk_bytes, bytes)?;
+        within(Limit::FileSize, self.file_bytes, least.file_bytes, max.file_bytes, bytes)?;
+        within(Limit::Output, self.output_bytes, least.output_bytes, max.output_bytes, bytes)?;
+        within_count(Limit::Results, (self.results, least.results, max.results), plain)?;
+        within(Limit::ResultBytes, self.result_bytes, least.result_bytes, max.result_bytes, bytes)?;
         if self.disk_bytes >= self.memory_bytes {
             let (disk, memory) = (bytes(self.disk_bytes), bytes(self.memory_bytes));
             return Err(LimitError::DiskOverMemory { disk, memory });
@@ -245,6 +254,25 @@ fn within(
         return Err(LimitError::TooLarge { limit, asked, most });
     }
     Ok(())
+}
+
+fn within_time(
+    limit: Limit,
+    asked: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), LimitError> {
+    let [asked, least, most] = [asked, least, most].map(|time| time.as_millis() as u64);
+    within(limit, asked, least, most, millis)
+}
+
+/// Takes what was asked for, the least and the most.
+fn within_count(
+    limit: Limit,
+    (asked, least, most): (u32, u32, u32),
+    show: fn(u64) -> String,
+) -> Result<(), LimitError> {
+    within(limit, asked.into(), least.into(), most.into(), show)
 }
 
 fn plain(number: u64) -> String {

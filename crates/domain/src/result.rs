@@ -1,5 +1,8 @@
 //! What a cell shows: bundles of representations, and the error it ended with.
 
+#[cfg(test)]
+mod tests;
+
 /// One representation of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
@@ -9,6 +12,21 @@ pub struct Payload {
     pub data: Vec<u8>,
 }
 
+impl Payload {
+    /// Whether the bytes are text in UTF-8; everything else has to be encoded where only text can go.
+    ///
+    /// Decided by the MIME type alone, by the rule the guest encodes by. A guest that lies about it
+    /// sends bytes that are not UTF-8 under a textual type, so this is no promise about the bytes.
+    pub fn is_textual(&self) -> bool {
+        const BINARY: [&str; 3] =
+            ["application/pdf", "application/octet-stream", "application/zip"];
+        const BINARY_FAMILIES: [&str; 4] = ["image/", "audio/", "video/", "font/"];
+        self.mime == "image/svg+xml"
+            || !BINARY.contains(&&*self.mime)
+                && !BINARY_FAMILIES.iter().any(|family| self.mime.starts_with(family))
+    }
+}
+
 /// One result of a cell: the same thing in one or more representations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
@@ -16,6 +34,8 @@ pub struct Bundle {
     pub main: bool,
     /// The representations, plainest first.
     pub payloads: Vec<Payload>,
+    /// What is said about them, by MIME type: a JSON object, or empty.
+    pub metadata: String,
 }
 
 impl Bundle {
@@ -26,7 +46,8 @@ impl Bundle {
 
     /// How many bytes it holds.
     pub fn bytes(&self) -> u64 {
-        self.payloads.iter().map(|payload| payload.data.len() as u64).sum()
+        let payloads: u64 = self.payloads.iter().map(|payload| payload.data.len() as u64).sum();
+        payloads + self.metadata.len() as u64
     }
 }
 
