@@ -12,7 +12,7 @@ use crate::zygote::{Entry, NAMESPACES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
-    /// Moving into the sandbox's cgroups.
+    /// Hiding from whoever is in the shell already, and moving into the sandbox's cgroups.
     Cgroup = 1,
     /// Joining the shell's namespaces.
     Namespaces = 2,
@@ -83,7 +83,7 @@ pub enum FinalFilter<'a> {
 /// The caller must already run in the shell's pid namespace. On an error the process is in an
 /// undefined place between host and guest and must end at once.
 pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
-    step(entry, Step::Cgroup, || join_cgroups(entry))?;
+    step(entry, Step::Cgroup, || hide().and_then(|()| join_cgroups(entry)))?;
     step(entry, Step::Namespaces, || join_namespaces(entry))?;
     step(entry, Step::Ids, || sys::set_ids(entry.request.uid, entry.request.gid))?;
     step(entry, Step::Descriptors, || place_descriptors(entry))?;
@@ -95,7 +95,31 @@ pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
         FinalFilter::Load(_) => restrict(entry.request.landlock != 0),
     })?;
     step(entry, Step::Seccomp, || lock_in(filter))?;
-    step(entry, Step::Verify, || verify::locked_in(entry))
+    step(entry, Step::Verify, || verify::locked_in(entry).and_then(|()| show_again(filter)))
+}
+
+const PR_SET_DUMPABLE: usize = 4;
+
+/// Closes this process to the guests that may run in the shell already: while it is on its way in it
+/// has their user id and a memory that is not theirs, and what they could write there would run
+/// before the filter. The kernel lets nobody look into a process that must not be dumped.
+fn hide() -> Result<(), Errno> {
+    // First, because the file of a hidden process belongs to root. Set at all, so that the guest's
+    // processes die before the shell's init when memory runs out.
+    let score = sys::open(c"/proc/self/oom_score_adj", sys::O_WRONLY)?;
+    let written = sys::write(score, b"500");
+    sys::close(score);
+    written?;
+    sys::prctl(PR_SET_DUMPABLE, 0).map(drop)
+}
+
+/// Makes /proc/self belong to the process again. One that is about to execute stays hidden: the
+/// kernel does the same for its new memory, and the old one is the zone master's.
+fn show_again(filter: FinalFilter<'_>) -> Result<(), Errno> {
+    match filter {
+        FinalFilter::Inherited => sys::prctl(PR_SET_DUMPABLE, 1).map(drop),
+        FinalFilter::Load(_) => Ok(()),
+    }
 }
 
 /// Runs one step, or fails it on purpose when a test asked for that.
@@ -133,9 +157,12 @@ fn join_namespaces(entry: &Entry) -> Result<(), Errno> {
 
 fn place_descriptors(entry: &Entry) -> Result<(), Errno> {
     let [control, stdout, stderr] = entry.streams();
-    // The shell's own, so that nothing of the zone is open on standard input.
-    let null = sys::open(c"/dev/null", sys::O_RDONLY)?;
-    sys::dup3(null, 0)?;
+    let stdin = match entry.stdin() {
+        Some(stdin) => stdin,
+        // The shell's own, so that nothing of the zone is open on standard input.
+        None => sys::open(c"/dev/null", sys::O_RDONLY)?,
+    };
+    sys::dup3(stdin, 0)?;
     sys::dup3(stdout, 1)?;
     sys::dup3(stderr, 2)?;
     sys::dup3(control, 3)?;
@@ -157,17 +184,9 @@ fn set_rlimits(entry: &Entry) -> Result<(), Errno> {
 }
 
 fn settle() -> Result<(), Errno> {
-    const PR_SET_DUMPABLE: usize = 4;
     sys::setsid()?;
     sys::umask(0o022);
     sys::set_signal_mask(0)?;
-    // Changing ids made the process undumpable, which would hide its own /proc entries from it.
-    sys::prctl(PR_SET_DUMPABLE, 1)?;
-    // The guest's processes die before the shell's init when memory runs out.
-    let score = sys::open(c"/proc/self/oom_score_adj", sys::O_WRONLY)?;
-    let written = sys::write(score, b"500");
-    sys::close(score);
-    written?;
     sys::chdir(c"/workspace")
 }
 

@@ -128,23 +128,35 @@ fn root() -> Result<(), Errno> {
 /// Exactly descriptors 0 to 3 are open.
 fn descriptors() -> Result<(), Errno> {
     let directory = sys::open(c"/proc/self/fd", sys::O_RDONLY | sys::O_DIRECTORY)?;
-    let mut buffer = [0_u8; 512];
-    let length = sys::getdents(directory, &mut buffer);
+    let open = listed(directory);
     sys::close(directory);
-    let (mut at, length, mut open) = (0, length?, 0_u64);
-    while at + 19 < length {
-        let record = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
-        let name = &buffer[at + 19..(at + record).min(length)];
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
-        match number(&name[..end]) {
-            Some(fd) if end > 0 && fd < 64 => open |= 1 << fd,
-            Some(_) if end > 0 => return Err(EPERM),
-            _ => {}
+    require(open? == 0b1111 | 1 << directory)
+}
+
+/// The numbers that are names in a directory, as bits. Read to its end: a signal, which a guest may
+/// send, cuts a single reading short.
+fn listed(directory: i32) -> Result<u64, Errno> {
+    let mut buffer = [0_u8; 512];
+    let mut numbers = 0_u64;
+    loop {
+        let length = sys::getdents(directory, &mut buffer)?;
+        if length == 0 {
+            return Ok(numbers);
         }
-        require(record > 0)?;
-        at += record;
+        let mut at = 0;
+        while at + 19 < length {
+            let record = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
+            let name = &buffer[at + 19..(at + record).min(length)];
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+            match number(&name[..end]) {
+                Some(fd) if end > 0 && fd < 64 => numbers |= 1 << fd,
+                Some(_) if end > 0 => return Err(EPERM),
+                _ => {}
+            }
+            require(record > 0)?;
+            at += record;
+        }
     }
-    require(open == 0b1111 | 1 << directory)
 }
 
 /// Seen from the cgroup namespace that the shell's init made, this process is at the root of every

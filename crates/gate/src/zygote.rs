@@ -21,12 +21,11 @@ pub const NAMESPACES: [(&str, usize); 6] = [
     ("cgroup", 0x0200_0000),
 ];
 
-/// How many descriptors come before those of the cgroups: pid namespace, threshold, control, stdout,
-/// stderr.
+/// How many descriptors every entry has: pid namespace, threshold, control, stdout, stderr.
 const FIXED_FDS: usize = 5;
 
-/// The most descriptors that come with an entry.
-pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 8;
+/// The most descriptors that come with an entry: those, standard input and the cgroups.
+pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 1 + 8;
 
 /// A notice that a child was forked into its shell; `status` is 0 or the error number.
 pub const NOTICE_FORKED: u32 = 1;
@@ -49,7 +48,8 @@ pub struct Rlimit {
 /// What the zone master asks of a zygote: one child, in this shell, like this.
 ///
 /// Both ends are built from this file, so the bytes are the message. Descriptors come beside it: the
-/// pid namespace, the threshold, control, stdout, stderr, then one `cgroup.procs` per hierarchy.
+/// pid namespace, the threshold, control, stdout, stderr, standard input if it is given, then one
+/// `cgroup.procs` per hierarchy.
 ///
 /// The threshold is a socket on which the other namespaces arrive once the shell stands. So a child
 /// can be forked while its shell is still being built.
@@ -70,8 +70,8 @@ pub struct EntryRequest {
     pub gid: u32,
     /// Not 0: the host has Landlock, use it.
     pub landlock: u32,
-    /// Keeps the layout free of padding.
-    pub reserved: u32,
+    /// Not 0: a descriptor for standard input comes along; else it is the shell's /dev/null.
+    pub has_stdin: u32,
     /// For tests: the number of the step that fails on purpose; 0 for none.
     pub fail_at: u32,
 }
@@ -89,7 +89,7 @@ pub struct Entry {
 impl Entry {
     /// Puts a request and its descriptors together; fails when there are too few or too many.
     pub fn new(request: EntryRequest, fds: &[i32]) -> Result<Self, Errno> {
-        if fds.len() < FIXED_FDS || fds.len() > ENTRY_FDS_MAX {
+        if fds.len() < request.fixed_fds() || fds.len() > ENTRY_FDS_MAX {
             return Err(EINVAL);
         }
         let mut entry = Self { request, fds: [-1; ENTRY_FDS_MAX], fd_count: fds.len() };
@@ -109,8 +109,13 @@ impl Entry {
         [self.fds[2], self.fds[3], self.fds[4]]
     }
 
+    pub(crate) fn stdin(&self) -> Option<i32> {
+        (self.request.has_stdin != 0).then_some(self.fds[FIXED_FDS])
+    }
+
     pub(crate) fn cgroups(&self) -> &[i32] {
-        &self.fds[FIXED_FDS..self.fd_count.clamp(FIXED_FDS, ENTRY_FDS_MAX)]
+        let first = self.request.fixed_fds();
+        &self.fds[first..self.fd_count.clamp(first, ENTRY_FDS_MAX)]
     }
 
     pub(crate) fn rlimits(&self) -> &[Rlimit] {
@@ -161,6 +166,11 @@ fn bytes_of_mut<T: Copy>(value: &mut T) -> &mut [u8] {
 }
 
 impl EntryRequest {
+    /// How many descriptors come before those of the cgroups.
+    fn fixed_fds(&self) -> usize {
+        FIXED_FDS + usize::from(self.has_stdin != 0)
+    }
+
     /// The message's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         bytes_of(self)

@@ -53,6 +53,9 @@ pub enum ZoneError {
     /// The conversation broke off.
     #[error("the zone process ended unexpectedly")]
     Gone,
+    /// A request does not fit into one packet.
+    #[error("the request is longer than {PACKET_BYTES_MAX} bytes")]
+    TooLong,
     /// The socket failed.
     #[error("cannot speak to the zone process")]
     Socket(#[source] io::Error),
@@ -172,7 +175,11 @@ impl Zone {
         verb: Verb,
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), ZoneError> {
-        protocol::send(&self.socket, &Request { number, verb }, fds).map_err(ZoneError::Socket)
+        let sent = protocol::send(&self.socket, &Request { number, verb }, fds);
+        sent.map_err(|error| match error.raw_os_error() {
+            Some(libc::EMSGSIZE) => ZoneError::TooLong,
+            _ => ZoneError::Socket(error),
+        })
     }
 
     /// Waits for the next message, with a buffer from [`Zone::packet`].

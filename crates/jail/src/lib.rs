@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod client;
+pub mod command;
 pub mod protocol;
 pub mod seccomp;
 pub mod shell;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Usage;
 use crate::cgroup::host::Place;
+use crate::command::CommandLine;
 
 /// The longest packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 128 * 1024;
@@ -154,6 +155,25 @@ pub enum Verb {
         /// The signal.
         signal: i32,
     },
+    /// Starts a command in a shell; descriptors are its report, then stdout, stderr and stdin as far
+    /// as its streams are pipes. How the start went is told by the report.
+    StartCommand {
+        /// The shell.
+        shell: u64,
+        /// The engine's number for the command.
+        command: u64,
+        /// What to run.
+        line: CommandLine,
+        /// For tests: the step that fails.
+        fail_at: u32,
+    },
+    /// Sends a signal to a command and all processes of its group.
+    SignalCommand {
+        /// The command.
+        command: u64,
+        /// The signal.
+        signal: i32,
+    },
     /// Reads what a shell has used.
     Usage {
         /// The shell.
@@ -230,7 +250,17 @@ pub enum Event {
         /// How.
         exit: Exit,
     },
-    /// A shell's init ended without being told to.
+    /// A command ended.
+    CommandExited {
+        /// The command.
+        command: u64,
+        /// How.
+        exit: Exit,
+        /// How many processes of the shell were killed for lack of memory since it started.
+        oom_kills: u64,
+    },
+    /// A shell's init ended without being told to. Kernels and commands that were killed along with
+    /// it have no event of their own.
     ShellExited {
         /// The shell.
         shell: u64,
@@ -310,7 +340,7 @@ pub(crate) fn send(
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
     if bytes.len() > PACKET_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "message too long for one packet"));
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
     send_bytes(socket, &bytes, fds)
 }

@@ -209,6 +209,25 @@ pub(crate) fn take_stdin() -> io::Result<OwnedFd> {
     Ok(taken)
 }
 
+/// Takes over descriptor 3, where the gate puts the control socket of a process that has entered, so
+/// that a program it becomes does not have it.
+pub(crate) fn take_control() -> OwnedFd {
+    // SAFETY: the gate has just put it there, and nothing of this process knows the number.
+    let control = unsafe { OwnedFd::from_raw_fd(3) };
+    // Fails only for a descriptor that is not open.
+    let _ = rustix::io::fcntl_setfd(&control, rustix::io::FdFlags::CLOEXEC);
+    control
+}
+
+/// Gives every signal its default meaning: those that somebody up the line ignores, as the Rust
+/// runtime does with SIGPIPE, would otherwise be ignored by a program too.
+pub(crate) fn default_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: installs no function. The few signals that cannot be set are left as they are.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// Closes every descriptor. Only for a process that uses none any more.
 pub(crate) fn close_all() -> io::Result<()> {
     // SAFETY: the caller uses no descriptor from here on, owned or not.

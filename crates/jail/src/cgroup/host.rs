@@ -45,17 +45,32 @@ pub fn survey() -> Survey {
     let own = own_groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
     let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
     let mut missing = Vec::new();
+    let mut unified = Vec::new();
     for controller in Controller::ALL {
-        match find(controller, &mounts, &own) {
-            Ok((version, parent)) => places
+        match find_v1(controller, &mounts, &own) {
+            Some(Ok(parent)) => places
                 .entry(parent.clone())
-                .or_insert(Place { version, controllers: Vec::new(), parent })
+                .or_insert(Place { version: Version::V1, controllers: Vec::new(), parent })
                 .controllers
                 .push(controller),
-            Err(reason) => missing.push((controller, reason)),
+            Some(Err(reason)) => missing.push((controller, reason)),
+            None => unified.push(controller),
         }
     }
-    Survey { places: places.into_values().collect(), missing }
+    let mut places: Vec<Place> = places.into_values().collect();
+    match mounts.iter().find(|mount| mount.version == Version::V2) {
+        _ if unified.is_empty() => {}
+        Some(mount) => {
+            let (place, more) = find_v2(&unified, &mount.point, &own_directory(mount, own.get("")));
+            places.extend(place);
+            missing.extend(more);
+        }
+        None => {
+            let reason = || "no cgroup file system is mounted".to_owned();
+            missing.extend(unified.into_iter().map(|controller| (controller, reason())));
+        }
+    }
+    Survey { places, missing }
 }
 
 fn mounts(mountinfo: &str) -> Vec<Mount> {
@@ -93,62 +108,125 @@ fn own_groups(text: &str) -> BTreeMap<String, PathBuf> {
     groups
 }
 
-fn find(
+/// Where a controller is in v1: its directory, or why it cannot be used; `None` where v1 has it not.
+fn find_v1(
     controller: Controller,
     mounts: &[Mount],
     own: &BTreeMap<String, PathBuf>,
-) -> Result<(Version, PathBuf), String> {
+) -> Option<Result<PathBuf, String>> {
     let name = controller.name();
-    let offers_v1 = |mount: &&Mount| {
+    let offers = |mount: &&Mount| {
         mount.version == Version::V1 && mount.options.split(',').any(|option| option == name)
     };
-    if let Some(mount) = mounts.iter().find(offers_v1) {
-        let parent = own_directory(mount, own.get(name));
-        return if writable(&parent) {
-            Ok((Version::V1, parent))
-        } else {
-            Err(format!("{} is not writable by this user", parent.display()))
+    let parent = own_directory(mounts.iter().find(offers)?, own.get(name));
+    if writable(&parent) && writable(&parent.join("cgroup.procs")) {
+        return Some(Ok(parent));
+    }
+    Some(Err(format!("{} is not writable by this user", parent.display())))
+}
+
+/// Climbs from this process's own group to one that may have children with controllers.
+///
+/// A process is in one v2 group only, so all controllers must be had from one: the nearest that
+/// offers all of them, or else the nearest of those that offer most.
+pub(super) fn find_v2(
+    wanted: &[Controller],
+    top: &Path,
+    start: &Path,
+) -> (Option<Place>, Vec<(Controller, String)>) {
+    let mut best: Option<Place> = None;
+    let mut refusal = None;
+    for directory in start.ancestors().take_while(|ancestor| ancestor.starts_with(top)) {
+        // Made by us, and only to be out of the way.
+        if directory.file_name().is_some_and(|name| name == ASIDE_GROUP) {
+            continue;
+        }
+        if let Err(reason) = may_have_children(directory) {
+            refusal.get_or_insert(reason);
+            continue;
+        }
+        let controllers = offered(directory, wanted);
+        if best.as_ref().is_none_or(|best| controllers.len() > best.controllers.len()) {
+            best = Some(Place { version: Version::V2, controllers, parent: directory.to_owned() });
+        }
+    }
+    let has = |controller| best.as_ref().is_some_and(|best| best.controllers.contains(controller));
+    let reason = |controller: Controller| match (&best, &refusal) {
+        (Some(best), _) => {
+            format!(
+                "the {} controller is not passed to {}",
+                controller.name(),
+                best.parent.display()
+            )
+        }
+        (None, Some(refusal)) => refusal.clone(),
+        (None, None) => format!("{} has no control groups", top.display()),
+    };
+    let missing = wanted.iter().filter(|controller| !has(controller));
+    let missing = missing.map(|&controller| (controller, reason(controller))).collect();
+    (best, missing)
+}
+
+/// Those of the wanted controllers that the children of a group can have.
+fn offered(directory: &Path, wanted: &[Controller]) -> Vec<Controller> {
+    let offered = fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
+    let has = |controller: &Controller| match controller {
+        // Processor time is measured in every group, with or without the `cpu` controller.
+        Controller::Cpuacct => true,
+        other => offered.split_whitespace().any(|one| one == other.name()),
+    };
+    wanted.iter().copied().filter(has).collect()
+}
+
+/// Whether this user may give a group children with controllers, or why not. A group other than the
+/// root must be without processes for that, or with none but ours, which can be moved aside.
+fn may_have_children(directory: &Path) -> Result<(), String> {
+    let place = directory.display();
+    let needed = ["", "cgroup.procs", "cgroup.subtree_control"];
+    if !needed.iter().all(|name| writable(&directory.join(name))) {
+        return Err(format!("{place} is not delegated to this user"));
+    }
+    match fs::read_to_string(directory.join("cgroup.type")) {
+        // Only the root has no type.
+        Err(_) => Ok(()),
+        Ok(kind) if kind.trim() != "domain" => Err(format!("{place} is for threads only")),
+        Ok(_) if holds_only(&directory.join("cgroup.procs"), std::process::id()) => Ok(()),
+        Ok(_) => Err(format!("{place} holds other processes too")),
+    }
+}
+
+/// Whether a group holds nobody but `process` and its descendants, which can be moved aside.
+fn holds_only(procs: &Path, process: u32) -> bool {
+    let own = |line: &str| line.parse().is_ok_and(|pid| descends(pid, process));
+    fs::read_to_string(procs).is_ok_and(|text| text.lines().all(own))
+}
+
+/// How many generations are followed; nobody starts programs deeper.
+const GENERATIONS_MAX: u32 = 64;
+
+/// Whether a process is `ancestor` or was started by it or by one that it started. One that has ended
+/// meanwhile is in nobody's way.
+fn descends(mut pid: u32, ancestor: u32) -> bool {
+    for _ in 0..GENERATIONS_MAX {
+        if pid == ancestor {
+            return true;
+        }
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+            return has_ended(pid);
         };
-    }
-    let Some(mount) = mounts.iter().find(|mount| mount.version == Version::V2) else {
-        return Err("no cgroup file system is mounted".to_owned());
-    };
-    let start = own_directory(mount, own.get(""));
-    find_v2(controller, mount, &start).map(|parent| (Version::V2, parent))
-}
-
-/// Climbs from this process's own group to one that may have children with controllers: writable,
-/// offering the controller, and without processes of its own (or the root, which may have both).
-fn find_v2(controller: Controller, mount: &Mount, start: &Path) -> Result<PathBuf, String> {
-    // Processor time is measured in every v2 group, with or without the `cpu` controller.
-    let name = if controller == Controller::Cpuacct { "" } else { controller.name() };
-    let offered = |directory: &Path| {
-        let offered = fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
-        name.is_empty() || offered.split_whitespace().any(|one| one == name)
-    };
-    let mut reason = format!("the {} controller is not enabled", controller.name());
-    for directory in start.ancestors().take_while(|ancestor| ancestor.starts_with(&mount.point)) {
-        if !writable(directory) {
-            reason = format!("{} is not delegated to this user", directory.display());
-            break;
-        }
-        let is_root = !directory.join("cgroup.type").exists();
-        let lone = || holds_only(&directory.join("cgroup.procs"), &[std::process::id()]);
-        if offered(directory) && (is_root || is_empty(&directory.join("cgroup.procs")) || lone()) {
-            return Ok(directory.to_owned());
+        // The name in brackets may hold anything, brackets included; proc_pid_stat(5).
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        match parent.and_then(|parent| parent.parse().ok()) {
+            Some(parent) => pid = parent,
+            None => return false,
         }
     }
-    Err(reason)
+    false
 }
 
-/// Whether a group holds nobody but these processes, which then can be moved aside.
-fn holds_only(procs: &Path, own: &[u32]) -> bool {
-    fs::read_to_string(procs)
-        .is_ok_and(|text| text.lines().all(|pid| pid.parse().is_ok_and(|pid| own.contains(&pid))))
-}
-
-fn is_empty(procs: &Path) -> bool {
-    fs::read_to_string(procs).is_ok_and(|text| text.trim().is_empty())
+fn has_ended(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
 }
 
 /// The directory of this process's own group below a mount, or the mount itself if it is not seen.
@@ -159,14 +237,16 @@ fn own_directory(mount: &Mount, own: Option<&PathBuf>) -> PathBuf {
         .unwrap_or_else(|| mount.point.clone())
 }
 
-fn writable(directory: &Path) -> bool {
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXISTS;
-    rustix::fs::access(directory, access).is_ok()
-        && rustix::fs::access(directory.join("cgroup.procs"), access).is_ok()
+fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// The child group in which the zone's own processes sit.
 pub(super) const ZONE_GROUP: &str = "zone";
+
+/// The child group of the engine's own v2 group into which the engine moves, where it was alone, to
+/// make room for the zone's.
+pub(super) const ASIDE_GROUP: &str = "silica-host";
 
 /// Makes the zone's group at each place and gives it to `owner`. Returns the hierarchies opened.
 pub(crate) fn prepare(
@@ -178,15 +258,11 @@ pub(crate) fn prepare(
 }
 
 fn prepare_one(place: &Place, name: &str, owner: Option<u32>) -> io::Result<Hierarchy> {
-    if place.version == Version::V2 {
-        enable_v2(place)?;
-    }
     let directory = place.parent.join(name);
     let zone = directory.join(ZONE_GROUP);
-    fs::create_dir_all(&directory)?;
-    if place.version == Version::V2 {
-        let wanted: Vec<String> = switches(place);
-        fs::write(directory.join("cgroup.subtree_control"), wanted.join(" "))?;
+    match place.version {
+        Version::V1 => fs::create_dir_all(&directory)?,
+        Version::V2 => enable(place, &directory)?,
     }
     fs::create_dir_all(&zone)?;
     if let Some(owner) = owner {
@@ -204,26 +280,72 @@ fn switches(place: &Place) -> Vec<String> {
     place.controllers.iter().filter(limiting).map(|one| format!("+{}", one.name())).collect()
 }
 
-/// Turns the controllers on for the children of `place`; moves ourselves aside if we are in the way.
-fn enable_v2(place: &Place) -> io::Result<()> {
+/// How often controllers are turned on that others turn off meanwhile, or for whom others are in the
+/// way. Others are zones of the same engine that start or end at the same time.
+const ENABLE_ATTEMPTS: u32 = 16;
+
+/// Makes a v2 group and turns the controllers on for its children.
+fn enable(place: &Place, directory: &Path) -> io::Result<()> {
+    let switches = switches(place).join(" ");
+    let control = directory.join("cgroup.subtree_control");
+    let mut result = Ok(());
+    for _ in 0..ENABLE_ATTEMPTS {
+        result = open_up(place, &switches).and_then(|()| {
+            fs::create_dir_all(directory)?;
+            fs::write(&control, &switches)
+        });
+        match &result {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::ENOENT)) => {}
+            _ => break,
+        }
+    }
+    result
+}
+
+/// Turns the controllers on for the children of `place`; moves the engine and what it started aside
+/// if they are in the way.
+fn open_up(place: &Place, switches: &str) -> io::Result<()> {
     // The launcher does this, whose parent is the engine that surveyed the group.
-    let own = [std::process::id(), std::os::unix::process::parent_id()];
+    let engine = std::os::unix::process::parent_id();
     let control = place.parent.join("cgroup.subtree_control");
-    let wanted = switches(place).join(" ");
-    let Err(error) = fs::write(&control, &wanted) else {
+    let Err(error) = fs::write(&control, switches) else {
         return Ok(());
     };
     if error.raw_os_error() != Some(libc::EBUSY)
-        || !holds_only(&place.parent.join("cgroup.procs"), &own)
+        || !holds_only(&place.parent.join("cgroup.procs"), engine)
     {
         return Err(error);
     }
-    let aside = place.parent.join("silica-host");
+    let aside = place.parent.join(ASIDE_GROUP);
     fs::create_dir_all(&aside)?;
-    for pid in fs::read_to_string(place.parent.join("cgroup.procs"))?.lines() {
-        fs::write(aside.join("cgroup.procs"), pid)?;
+    move_all(&place.parent, &aside)?;
+    fs::write(&control, switches)
+}
+
+fn move_all(from: &Path, to: &Path) -> io::Result<()> {
+    for pid in fs::read_to_string(from.join("cgroup.procs"))?.lines() {
+        match fs::write(to.join("cgroup.procs"), pid) {
+            // It has ended meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            other => other?,
+        }
     }
-    fs::write(&control, &wanted)
+    Ok(())
+}
+
+/// Undoes what `open_up` did to make room, once the zone's groups are gone. A group whose children
+/// have controllers lets nobody in, so without this it could be used for one engine only.
+pub(crate) fn move_back(place: &Place) -> io::Result<()> {
+    let aside = place.parent.join(ASIDE_GROUP);
+    let engine = std::os::unix::process::parent_id();
+    if place.version != Version::V2 || !holds_only(&aside.join("cgroup.procs"), engine) {
+        return Ok(());
+    }
+    // Refused while another zone is there, which needs them.
+    let unwanted = switches(place).join(" ").replace('+', "-");
+    fs::write(place.parent.join("cgroup.subtree_control"), unwanted)?;
+    move_all(&aside, &place.parent)?;
+    fs::remove_dir(&aside)
 }
 
 /// Gives a group and the files a delegate needs to another user; cgroup-v2(7), "Delegation".

@@ -50,6 +50,7 @@ fn start(engine: &OwnedFd) -> Result<i32, Failure> {
         .map_err(|errno| fail("zone-start")(errno.into()))?;
     raise_file_limit();
     let hierarchies = host::prepare(&config.cgroups, &config.name, config.id_base)
+        .inspect_err(|_| clear_groups(&config))
         .map_err(fail("zone-groups"))?;
     // A slower move between groups is no reason to fail.
     let _cheap_moves = host::favour_moves().ok();
@@ -111,6 +112,8 @@ fn clear_groups(config: &ZoneConfig) {
     for place in &config.cgroups {
         // What stays behind is cleared by the next start.
         let _ = host::clear(&place.parent.join(&config.name));
+        // The engine is where its starter put it, or one level below: no harm either way.
+        let _ = host::move_back(place);
     }
 }
 

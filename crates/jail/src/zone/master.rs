@@ -3,6 +3,7 @@
 //! Nothing here waits for a guest. A shell being made, a zygote forking and a sandbox dying are
 //! states in tables, moved on by packets and by SIGCHLD.
 
+mod commanding;
 mod dying;
 mod entering;
 mod making;
@@ -24,6 +25,7 @@ use crate::zone::stock::Stock;
 use crate::zone::zygote::{Recipe, Zygote};
 use crate::{seccomp, sys};
 
+use commanding::{Command, Start};
 use entering::Entrance;
 
 /// A template, its zygote, and those who wait for it.
@@ -97,6 +99,7 @@ pub(super) struct Master<'a> {
     templates: HashMap<String, TemplateState>,
     shells: HashMap<u64, Shell>,
     kernels: HashMap<u64, Kernel>,
+    commands: HashMap<u64, Command>,
     next_layer: u64,
 }
 
@@ -138,6 +141,7 @@ impl<'a> Master<'a> {
             templates: HashMap::new(),
             shells: HashMap::new(),
             kernels: HashMap::new(),
+            commands: HashMap::new(),
             next_layer: 0,
         })
     }
@@ -250,6 +254,13 @@ impl<'a> Master<'a> {
             }
             Verb::Signal { kernel, signal } => {
                 let result = self.signal(kernel, signal);
+                self.reply(number, result.map(|()| Answer::Done))
+            }
+            Verb::StartCommand { shell, command, line, fail_at } => {
+                self.start_command(Start { number, shell, command, line, fail_at, fds })
+            }
+            Verb::SignalCommand { command, signal } => {
+                let result = self.signal_command(command, signal);
                 self.reply(number, result.map(|()| Answer::Done))
             }
             Verb::Usage { shell } => {

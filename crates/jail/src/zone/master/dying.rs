@@ -54,14 +54,15 @@ impl Master<'_> {
         let mut drained = [0; 128];
         while rustix::io::read(&self.signals, &mut drained).is_ok() {}
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let raw = pid.as_raw_nonzero().get();
+            let exit = Exit::from_wait(status.as_raw());
             let init = self.shells.iter().find(|(_, shell)| shell.pid == pid).map(|(&id, _)| id);
             if let Some(id) = init {
                 self.init_ended(id)?;
-            } else {
-                self.stock.forget(pid);
-                self.kernel_exited(raw, Exit::from_wait(status.as_raw()))?;
+                continue;
             }
+            self.stock.forget(pid);
+            self.kernel_exited(pid.as_raw_nonzero().get(), exit)?;
+            self.command_exited(pid, exit)?;
         }
         Ok(())
     }
@@ -95,6 +96,7 @@ impl Master<'_> {
             }
             let shell = self.shells.remove(&id).expect("listed above");
             self.kernels.retain(|_, kernel| kernel.shell != id);
+            self.commands.retain(|_, command| command.shell != id);
             let destroyers = shell.destroyers.clone();
             // Its namespaces, and with them its mounts, go before anybody hears of it.
             drop(shell);

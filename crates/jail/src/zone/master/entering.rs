@@ -43,19 +43,24 @@ impl Master<'_> {
         if entrance.fds.len() != 3 {
             return Err(Failure::because("enter-streams", "three descriptors are needed"));
         }
-        let shell = self
-            .shells
-            .get(&entrance.shell)
-            .ok_or_else(|| Failure::because("enter-shell", "there is no such shell"))?;
-        if let ShellState::Failed | ShellState::Dead = shell.state {
-            return Err(Failure::because("enter-shell", "the shell has ended"));
-        }
+        self.require_shell(entrance.shell)?;
         match entrance.how.clone() {
             How::Exec(program) => self.enter_by_exec(&entrance, &program),
             How::Fork => {
-                let name = shell.spec.template.clone();
+                let name = self.shells[&entrance.shell].spec.template.clone();
                 self.enter_by_fork(&name, entrance)
             }
+        }
+    }
+
+    /// Fails unless the shell stands or is being made.
+    pub(super) fn require_shell(&self, shell: u64) -> Result<(), Failure> {
+        match self.shells.get(&shell).map(|shell| &shell.state) {
+            Some(ShellState::Making { .. } | ShellState::Standing) => Ok(()),
+            Some(ShellState::Failed | ShellState::Dead) => {
+                Err(Failure::because("enter-shell", "the shell has ended"))
+            }
+            None => Err(Failure::because("enter-shell", "there is no such shell")),
         }
     }
 
@@ -85,7 +90,7 @@ impl Master<'_> {
                 return Err(Failure::because("enter-zygote", "the template has no zygote running"));
             }
         }
-        let request = self.entry(&entrance);
+        let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
         let threshold = self.open_threshold(entrance.shell)?;
         let shell = &self.shells[&entrance.shell];
         let fds = [&shell.pid_namespace, &threshold].into_iter();
@@ -105,50 +110,65 @@ impl Master<'_> {
     fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), Failure> {
         let failure = |error: io::Error| Failure::new("enter-exec", &error);
         let (arguments, environment) = zygote::strings(program).map_err(failure)?;
-        let request = self.entry(entrance);
-        let threshold = self.open_threshold(entrance.shell)?;
-        let shell = &self.shells[&entrance.shell];
-        let fds = [&shell.pid_namespace, &threshold].into_iter();
-        let fds: Vec<i32> =
-            fds.chain(&entrance.fds).chain(&shell.doors).map(AsRawFd::as_raw_fd).collect();
-        let entry = Entry::new(request, &fds)
-            .map_err(|errno| failure(io::Error::from_raw_os_error(errno.0)))?;
-        sys::setns(shell.pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
-        let forked = sys::fork_into(0);
-        if let Ok(Forked::Child) = forked {
-            // The zone's ends of thresholds must not live on in here: their closing is a signal.
-            // The doors are kept to go through.
-            let _doors = self.shells.remove(&entrance.shell).map(|shell| shell.doors);
-            self.shells.clear();
-            match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
-                Ok(()) => {
-                    let error = sys::execute(&arguments[0], &arguments, &environment);
-                    eprintln!("cannot start {:?}: {error}", arguments[0]);
-                }
-                Err(refusal) => silica_gate::report_refusal(&entry, refusal),
-            }
-            sys::exit_now(121);
-        }
-        sys::setns(self.own_pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
-        let Forked::Parent { pid, pidfd } = forked.map_err(failure)? else {
-            unreachable!("the child has exited above")
-        };
+        let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
+        let fds: Vec<i32> = entrance.fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let (pid, pidfd) = self.fork_inside(entrance.shell, &request, &fds, || {
+            let error = sys::execute(&arguments[0], &arguments, &environment);
+            eprintln!("cannot start {:?}: {error}", arguments[0]);
+        })?;
         let (pid, pidfd) = (Some(pid), Some(pidfd));
         let kernel = Kernel { shell: entrance.shell, number: None, pid, pidfd };
         self.kernels.insert(entrance.kernel, kernel);
         self.reply(entrance.number, Ok(Answer::Entered)).map_err(failure)
     }
 
+    /// Forks a child that enters a shell, locks itself in and does its errand; if it comes back from
+    /// that, it ends.
+    pub(super) fn fork_inside(
+        &mut self,
+        shell: u64,
+        request: &EntryRequest,
+        streams: &[i32],
+        errand: impl FnOnce(),
+    ) -> Result<(Pid, OwnedFd), Failure> {
+        let failure = |error: io::Error| Failure::new("enter-exec", &error);
+        let threshold = self.open_threshold(shell)?;
+        let inside = &self.shells[&shell];
+        let pid_namespace = &inside.pid_namespace;
+        let mut fds = vec![pid_namespace.as_raw_fd(), threshold.as_raw_fd()];
+        fds.extend(streams.iter().copied().chain(inside.doors.iter().map(AsRawFd::as_raw_fd)));
+        let entry = Entry::new(*request, &fds)
+            .map_err(|errno| failure(io::Error::from_raw_os_error(errno.0)))?;
+        sys::setns(pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
+        let forked = sys::fork_into(0);
+        if let Ok(Forked::Child) = forked {
+            // The zone's ends of thresholds must not live on in here: their closing is a signal.
+            // The doors are kept to go through.
+            let _doors = self.shells.remove(&shell).map(|shell| shell.doors);
+            self.shells.clear();
+            match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
+                Ok(()) => errand(),
+                Err(refusal) => silica_gate::report_refusal(&entry, refusal),
+            }
+            sys::exit_now(121);
+        }
+        sys::setns(self.own_pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
+        match forked.map_err(failure)? {
+            Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
+            Forked::Child => unreachable!("the child has exited above"),
+        }
+    }
+
     /// What an entering process is to do.
-    fn entry(&self, entrance: &Entrance) -> EntryRequest {
-        let shell = &self.shells[&entrance.shell];
+    pub(super) fn entry(&self, shell: u64, id: u64, fail_at: u32) -> EntryRequest {
+        let shell = &self.shells[&shell];
         let mut request = EntryRequest {
-            id: entrance.kernel,
+            id,
             zone_namespaces: self.zone_namespaces,
             uid: GUEST_ID,
             gid: GUEST_ID,
             landlock: u32::from(self.facts.landlock > 0),
-            fail_at: entrance.fail_at,
+            fail_at,
             ..EntryRequest::default()
         };
         for (slot, (resource, value)) in request
@@ -212,7 +232,10 @@ impl Master<'_> {
             |kernel: &&Kernel| kernel.pid.is_some_and(|own| own.as_raw_nonzero().get() == pid);
         let found = self.kernels.iter().find(|(_, kernel)| is_it(kernel)).map(|(&id, _)| id);
         let Some(id) = found else { return Ok(()) };
-        self.kernels.remove(&id);
+        let kernel = self.kernels.remove(&id).expect("found above");
+        if self.died_with_shell(kernel.shell, exit) {
+            return Ok(());
+        }
         self.event(Event::KernelExited { kernel: id, exit })
     }
 
