@@ -9,11 +9,13 @@ from __future__ import annotations
 from silica_guest import wire
 
 MIMES_MAX = 64
+MIME_CHARS_MAX = 255
 METADATA_BYTES_MAX = 64 << 10
 # IPython breaks longer values over lines; up to here its text is repr().
 LINE_CHARS_MAX = 72
 DEPTH_MAX = 4
 
+BINARY = ("application/pdf", "application/octet-stream", "application/zip")
 _SCALARS = frozenset((int, float, bool, str, bytes, complex, type(None), type(...)))
 
 
@@ -39,50 +41,84 @@ def _is_plain(value: object, depth: int) -> bool:
     return all(_is_plain(item, depth - 1) for item in value)
 
 
-def payloads(data: dict) -> list[tuple[str, bytes]]:
-    """Returns MIME data as payloads; what has no byte form is left out."""
-    found = []
+def payloads(data: dict, bytes_max: int) -> tuple[list[tuple[str, bytes]], bool]:
+    """Returns MIME data as payloads, text first, and whether one was left out for its size.
+
+    What has no byte form is left out as well.
+    """
+    found, too_large = [], False
     for mime, value in data.items():
-        if type(mime) is not str or len(mime) > 255 or len(found) == MIMES_MAX:
+        if not _is_mime(mime) or len(found) == MIMES_MAX:
             continue
         # Pillow offers every image twice; the lossless one is enough.
         if mime == "image/jpeg" and "image/png" in data:
             continue
+        # Not worth a copy; no byte form is shorter than three quarters of its text.
+        if isinstance(value, (str, bytes, bytearray)) and len(value) * 3 // 4 > bytes_max:
+            too_large = True
+            continue
         body = _payload(mime, value)
         if body is not None:
-            found.append((mime, body))
-    return found
+            found.insert(0 if mime == "text/plain" else len(found), (mime, body))
+    return found, too_large
+
+
+def _is_mime(mime: object) -> bool:
+    """Tells what the host takes for a MIME type: anything else would end the connection."""
+    if type(mime) is not str or not 0 < len(mime) <= MIME_CHARS_MAX:
+        return False
+    return mime.isascii() and mime.isprintable() and " " not in mime
+
+
+def is_json(mime: str) -> bool:
+    """Tells whether payloads of a type are JSON."""
+    return mime == "application/json" or mime.endswith("+json")
+
+
+def is_binary(mime: str) -> bool:
+    """Tells whether payloads of a type are bytes; given as text they are in base 64, as in Jupyter."""
+    if mime == "image/svg+xml":
+        return False
+    return mime.startswith(("image/", "audio/", "video/", "font/")) or mime in BINARY
 
 
 def _payload(mime: str, value: object) -> bytes | None:
+    try:
+        if is_json(mime):
+            return _json(value)
+        if is_binary(mime):
+            return _unbase64(value) if isinstance(value, str) else bytes(memoryview(value))
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            value = bytes(value).decode("utf-8", "backslashreplace")
+        return value.encode("utf-8", "backslashreplace") if isinstance(value, str) else _json(value)
+    except Exception:  # The values are the user's objects. One bad representation must not spoil the rest.
+        return None
+
+
+def _json(value: object) -> bytes:
+    from silica_guest import jsonable
+
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    if isinstance(value, str):
-        if mime == "application/pdf" or (mime.startswith("image/") and mime != "image/svg+xml"):
-            return _unbase64(value)
-        return value.encode("utf-8", "backslashreplace")
-    try:
-        return wire.encode_json(value, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return None
+        value = bytes(value).decode("utf-8", "replace")
+    return jsonable.normalise(value) if isinstance(value, str) else jsonable.encode(value)
 
 
-def _unbase64(value: str) -> bytes | None:
-    from binascii import Error, a2b_base64
+def _unbase64(value: str) -> bytes:
+    from binascii import a2b_base64
 
-    try:
-        return a2b_base64(value)
-    except (Error, ValueError):
-        return None
+    return a2b_base64(value)
 
 
 def safe_metadata(metadata: object) -> dict:
-    """Returns the metadata if it fits a head as JSON, else an empty object."""
+    """Returns the metadata in a form that fits a head and that the host takes, else an empty object."""
     if not metadata or not isinstance(metadata, dict):
         return {}
+    from silica_guest.jsonable import Converter
+
     try:
-        return metadata if len(wire.encode_json(metadata)) <= METADATA_BYTES_MAX else {}
-    except (TypeError, ValueError, RecursionError):
+        plain = Converter().value(metadata)
+        return plain if len(wire.encode_json(plain)) <= METADATA_BYTES_MAX else {}
+    except Exception:  # More than fits, in number or in depth.
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The matplotlib backend of the guest: figures become image/png results.
+"""The matplotlib backend of the guest: figures become results, a picture and its chart data.
 
 Imported only when matplotlib already is. Owns when a figure is sent: on
 `plt.show()`, as a value, or at the end of the cell, but only once.
@@ -14,7 +14,7 @@ from matplotlib.backend_bases import FigureManagerBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from silica_guest import shell
+from silica_guest import charts, shell
 
 _shown: WeakSet[Figure] = WeakSet()
 
@@ -53,14 +53,23 @@ def show_all() -> None:
             _shown.clear()
 
 
-def png_of_value(figure: Figure) -> bytes:
+def bundle(figure: Figure) -> dict:
     """Draws a figure that is displayed as a value and notes that it was shown."""
     _shown.add(figure)
-    return _png(figure)
+    return _draw(figure)
 
 
 def _send(figure: Figure) -> None:
-    shell.current.publish({"text/plain": repr(figure), "image/png": _png(figure)})
+    shell.current.publish({"text/plain": repr(figure), **_draw(figure)})
+
+
+def _draw(figure: Figure) -> dict:
+    # In this order: drawing settles the layout, and with it the ticks.
+    data = {"image/png": _png(figure)}
+    chart = charts.describe(figure)
+    if chart is not None:
+        data[charts.MIME] = chart
+    return data
 
 
 def _png(figure: Figure) -> bytes:

@@ -100,7 +100,11 @@ class Kernel:
         if "argv" in head:
             sys.argv = list(head["argv"])
         if head.get("cwd"):
-            os.chdir(head["cwd"])
+            # A directory that is gone meanwhile is no reason to be without an interpreter.
+            try:
+                os.chdir(head["cwd"])
+            except OSError:
+                pass
 
     def run(self, head: dict, body: bytes) -> None:
         """Runs one cell and reports how it ended."""
@@ -122,6 +126,8 @@ class Kernel:
             # A child of the user's own fork came back from the cell: the parent speaks for it.
             interpreter.flush_streams()
             os._exit(exit_code)
+        if head.get("rehearsal"):
+            self.shell.start_over()
         self.report(status, exit_code, error)
 
     def attempt(self, code: str) -> BaseException | None:
@@ -204,28 +210,30 @@ class Kernel:
 
     def emit(self, data: dict, metadata: object, main: bool) -> None:
         """Sends one result and waits until the host has drained the output before it."""
-        found = bundles.payloads(data)
-        if not found or os.getpid() != self.pid:
+        if os.getpid() != self.pid:
             return
+        found, too_large = bundles.payloads(data, self.result_bytes_max)
         on_main = _thread.get_ident() == self.main_thread
         if on_main:
             self.interrupts.hold()
         try:
             with self.lock:
-                self.emit_locked(found, bundles.safe_metadata(metadata), main)
+                self.emit_locked(found, too_large, bundles.safe_metadata(metadata), main)
         finally:
             if on_main:
                 self.interrupts.release()
 
-    def emit_locked(self, found: list[tuple[str, bytes]], metadata: dict, main: bool) -> None:
+    def emit_locked(self, found: list[tuple[str, bytes]], too_large: bool, metadata: dict, main: bool) -> None:
         """The part of `emit` that has the channel to itself."""
         if self.cell is None:
             return  # A thread displays between cells: no cell to show it in.
+        if not (found or too_large):
+            return
         if self.results_left <= 0:
             self.dropped += 1
             return
         kept = bundles.fit(found, self.result_bytes_max)
-        self.too_large += len(kept) < len(found)
+        self.too_large += too_large or len(kept) < len(found)
         if not kept:
             return
         self.results_left -= 1

@@ -170,11 +170,36 @@ def create(own: shell.Shell) -> NotebookShell:
     notebook.execution_count = max(own.count, 1)
     notebook.loop_runner = own.run_coroutine
     notebook.configurables.append(InlineBackend.instance())
-    notebook.display_formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _figure_png)
+    for module, name, formatter in RICH_TYPES:
+        notebook.display_formatter.mimebundle_formatter.for_type_by_name(module, name, formatter)
     return notebook
 
 
-def _figure_png(figure: object) -> bytes:
+def _format_figure(figure: object) -> tuple[dict, dict]:
     from silica_guest import figures
 
-    return figures.png_of_value(figure)
+    return _add_own(figure, figures.bundle(figure), {})
+
+
+def _format_table(table: object) -> tuple[dict, dict]:
+    from silica_guest import tables
+
+    return _add_own(table, *tables.bundle(table))
+
+
+def _add_own(value: object, data: dict, metadata: dict) -> tuple[dict, dict]:
+    """Adds what a subclass offers itself, which IPython does not ask for once a type has a formatter."""
+    method = getattr(type(value), "_repr_mimebundle_", None)
+    offered = method(value, include=None, exclude=None) if method else None
+    own, about = offered if isinstance(offered, tuple) else (offered, None)
+    return {**data, **(own or {})}, {**metadata, **(about or {})}
+
+
+# Found by name when a value of the type is shown; pandas has moved its classes.
+RICH_TYPES = (
+    ("matplotlib.figure", "Figure", _format_figure),
+    ("pandas", "DataFrame", _format_table),
+    ("pandas", "Series", _format_table),
+    ("pandas.core.frame", "DataFrame", _format_table),
+    ("pandas.core.series", "Series", _format_table),
+)

@@ -23,6 +23,10 @@ CO_COROUTINE = 0x80
 OUTPUTS_MAX = 1000
 # Keywords that can open an expression.
 KEYWORDS = frozenset(("None", "True", "False", "not", "await", "lambda", "yield"))
+# The figure as JSON, and as HTML that loads plotly.js by address: with the library in it, each
+# figure would be over 4 MB. "colab" is plotly's name for HTML that stands alone that way; the
+# "notebook" ones first show the library as a result of its own, which the figures then depend on.
+PLOTLY_RENDERERS = "plotly_mimetype+colab"
 FIGURE_BACKEND = "module://silica_guest.figures"
 
 current: Shell | None = None
@@ -46,7 +50,7 @@ class Shell:
         self.event_loop = None
         self.emit = lambda data, metadata, main: None
         self._make_namespace()
-        os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
+        os.environ.setdefault("PLOTLY_RENDERER", PLOTLY_RENDERERS)
         watched = {
             "IPython": self.load_notebook,
             "matplotlib": _choose_figure_backend,
@@ -82,6 +86,21 @@ class Shell:
         else:
             with self.notebook.cell(code):
                 self._execute(self.notebook.transform_ast(tree), python, filename)
+
+    def start_over(self) -> None:
+        """Forgets that cells have run, but not what they left in the namespace."""
+        for number in range(1, self.count + 1):
+            self.namespace.pop(f"_i{number}", None)
+        self.count = 0
+        self.last_input = ""
+        self.recent = ("", "", "")
+        self.outputs.clear()
+        self.sources.clear()
+        self.inputs[:] = [""]
+        if self.notebook is not None:
+            history = self.notebook.history_manager
+            history.input_hist_parsed[:] = history.input_hist_raw[:] = [""]
+            self.notebook.execution_count = 1
 
     def finish(self) -> None:
         """Shows the figures a cell left open, whether it failed or not."""

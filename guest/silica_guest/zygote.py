@@ -71,7 +71,7 @@ def warm(shell: Shell) -> None:
 
     before = dict(shell.namespace)
     streams = sys.stdout, sys.stderr
-    shell.emit = lambda data, metadata, main: wire.encode_json([mime for mime, _ in bundles.payloads(data)])
+    shell.emit = rehearse
     with open(os.devnull, "w", encoding="utf-8") as sink:
         sys.stdout = sys.stderr = sink
         for module, cells in CELLS.items():
@@ -87,20 +87,18 @@ def warm(shell: Shell) -> None:
     reset(shell, before)
 
 
+def rehearse(data: dict, metadata: object, main: bool) -> None:
+    """Prepares a result as a kernel would, and sends it nowhere."""
+    found, _ = bundles.payloads(data, kernel.RESULT_BYTES_MAX)
+    wire.encode_json([[mime for mime, _ in found], bundles.safe_metadata(metadata)])
+
+
 def reset(shell: Shell, namespace: dict) -> None:
     """Puts the shell and process-wide registries back to where a new kernel starts."""
     shell.namespace.clear()
     shell.namespace.update(namespace)
-    shell.count = 0
-    shell.last_input = ""
-    shell.recent = ("", "", "")
-    history = shell.notebook.history_manager
-    history.input_hist_parsed[:] = history.input_hist_raw[:] = [""]
-    shell.outputs.clear()
-    shell.notebook.execution_count = 1
-    cache = sys.modules["linecache"].cache
-    cache.clear()
-    shell.sources.clear()
+    shell.start_over()
+    sys.modules["linecache"].cache.clear()
     for module in list(sys.modules.values()):
         # Some entries of sys.modules are not modules and have a dict of another kind.
         if isinstance(module, type(sys)):

@@ -53,6 +53,7 @@ class Host:
         self.pipes = {out_read: "out", err_read: "err"}
         self.buffer = b""
         self.cell = 0
+        self.metadata: dict = {}
         self.hello = self.frame()[0]
 
     def __enter__(self) -> "Host":
@@ -127,6 +128,7 @@ class Host:
             for mime, size in head["mimes"]:
                 data[mime], at = body[at : at + size], at + size
             assert at == len(body) and head["cell"] == self.cell
+            self.metadata = head["metadata"]
             events.append(("main" if head["main"] else "display", data))
             self.send({"type": "ack", "seq": head["seq"]})
         elif head["type"] == "error":
@@ -159,3 +161,13 @@ def texts(events: list) -> list:
         else:
             short.append((kind, data.decode("utf-8", "replace")))
     return short
+
+
+def strict(body: bytes) -> object:
+    """Parses a JSON payload the way the strictest reader would."""
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is not JSON")
+
+    assert body.isascii(), body
+    return json.loads(body, parse_constant=refuse)

@@ -49,6 +49,14 @@ print(got)
     assert run(body, modules) == "[\"('In[-1], len(Out), get_ipython().execution_count', 0, 1)\"]\n"
 
 
+def test_rich_results_are_warm():
+    body = """
+wanted = {f"silica_guest.{name}" for name in ("figures", "charts", "scales", "boxes", "tables", "jsonable")}
+print(sorted(wanted - set(sys.modules)))
+"""
+    assert run(body, ["numpy", "pandas", "matplotlib.pyplot"]) == "[]\n"
+
+
 def test_no_generators_before_the_fork():
     modules = ["numpy", "pandas", "matplotlib.pyplot", "random", "uuid", "tempfile"]
     assert run("print(reseed.generators_before_fork())", modules) == "[]\n"
