@@ -12,6 +12,7 @@ use silica_jail::protocol::{
     How, Program, ShellSpec, Source, SystemDirectory, TemplateLayers, Verb,
 };
 
+use crate::command::Surroundings;
 use crate::containment;
 use crate::guest::{self, GuestError};
 use crate::inputs::{self, Input, InputError};
@@ -130,6 +131,7 @@ const INPUT_COPIES: &str = "run/inputs";
 #[derive(Debug)]
 struct Added {
     template: Template,
+    surroundings: Arc<Surroundings>,
     _hold: Hold,
 }
 
@@ -200,7 +202,8 @@ impl Engine {
         let verb = Verb::AddTemplate(layers);
         let refused = |error| EngineError::Refused(name.clone(), error);
         self.zone.call(verb, &borrowed(&fds)).await.map_err(refused)?;
-        let added = Arc::new(Added { template, _hold: hold });
+        let surroundings = Arc::new(surroundings(&template));
+        let added = Arc::new(Added { template, surroundings, _hold: hold });
         self.tables().templates.insert(name.clone(), added);
         Ok(())
     }
@@ -226,6 +229,11 @@ impl Engine {
         let pool = Pool::start(self.zone.clone(), plan, self.containment.clone(), size);
         self.tables().pools.push(pool);
         Ok(())
+    }
+
+    /// Whether its zone is there. Without one nothing can be made any more.
+    pub fn is_alive(&self) -> bool {
+        !self.zone.is_gone()
     }
 
     /// How many sandboxes stand ready.
@@ -275,7 +283,8 @@ impl Engine {
         };
         let poolable = inputs.is_empty() && options.faults == Faults::default();
         let spec = shell_spec(&options.template, &limits);
-        Ok((Plan { spec, inputs, how, faults: options.faults }, poolable))
+        let surroundings = Arc::clone(&added.surroundings);
+        Ok((Plan { spec, inputs, how, faults: options.faults, surroundings }, poolable))
     }
 
     fn added(&self, name: &str) -> Result<Arc<Added>, EngineError> {
@@ -284,7 +293,7 @@ impl Engine {
     }
 
     /// Ends every sandbox and the zone; returns when nothing is left.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         let pools = std::mem::take(&mut self.tables().pools);
         for pool in pools {
             pool.stop();
@@ -336,23 +345,43 @@ const BASE_ENVIRONMENT: [(&str, &str); 6] = [
     ("PYTHONHASHSEED", "random"),
 ];
 
-fn environment(template: &Template) -> Vec<(String, String)> {
+fn variables(template: &Template) -> BTreeMap<String, String> {
     let manifest = &template.manifest;
-    let join = |paths: &[PathBuf]| {
-        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        paths.join(":")
-    };
     let mut variables: BTreeMap<String, String> = BASE_ENVIRONMENT
         .iter()
         .map(|&(name, value)| (name.to_owned(), value.to_owned()))
         .chain(manifest.environment.clone())
         .collect();
-    variables.insert("SILICA_SITE".to_owned(), join(&manifest.site));
-    variables.insert("SILICA_PREFIX".to_owned(), manifest.prefix.display().to_string());
     if !manifest.library_path.is_empty() {
-        variables.insert("LD_LIBRARY_PATH".to_owned(), join(&manifest.library_path));
+        variables.insert("LD_LIBRARY_PATH".to_owned(), joined(&manifest.library_path));
     }
+    variables
+}
+
+fn joined(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(":")
+}
+
+/// The same for an interpreter, whose guest code takes away again what is meant for it alone.
+fn environment(template: &Template) -> Vec<(String, String)> {
+    let manifest = &template.manifest;
+    let mut variables = variables(template);
+    variables.insert("SILICA_SITE".to_owned(), joined(&manifest.site));
+    variables.insert("SILICA_PREFIX".to_owned(), manifest.prefix.display().to_string());
     variables.into_iter().collect()
+}
+
+/// What commands start from. bash is in the template's own tree, or in a directory of the host that
+/// is shown inside at the same path.
+fn surroundings(template: &Template) -> Surroundings {
+    let bash = Path::new("/bin/bash");
+    let shown = |path: PathBuf| {
+        template.manifest.system_dirs.iter().any(|directory| path.starts_with(directory))
+    };
+    let has_bash =
+        template.root().join("bin/bash").exists() || bash.canonicalize().is_ok_and(shown);
+    Surroundings { environment: variables(template), has_bash }
 }
 
 /// Isolated from the environment and the user's files, and without `site`, whose work the guest's

@@ -5,15 +5,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use silica_jail::protocol::{InputMount, Source};
 
-/// A host file or directory and the name it has inside.
+/// A host file or directory, or mere bytes, and the name it has inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    host: PathBuf,
+    content: Content,
     name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    Host(PathBuf),
+    Bytes(Arc<[u8]>),
 }
 
 /// Why an input is refused.
@@ -58,20 +65,26 @@ impl Input {
                 .ok_or_else(|| InputError::Name(host.display().to_string()))?
                 .to_owned(),
         };
-        let honest = !name.is_empty()
-            && name.len() <= 255
-            && !matches!(name.as_str(), "." | "..")
-            && !name.contains(['/', '\0']);
-        if !honest {
-            return Err(InputError::Name(name));
-        }
-        Ok(Self { host: resolved, name })
+        Ok(Self { content: Content::Host(resolved), name: checked(name)? })
+    }
+
+    /// A file with this content, which need not be anywhere on the host.
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, InputError> {
+        Ok(Self { content: Content::Bytes(bytes.into()), name: checked(name.to_owned())? })
     }
 
     /// The path it has inside.
     pub fn guest_path(&self) -> String {
         format!("/data/input/{}", self.name)
     }
+}
+
+fn checked(name: String) -> Result<String, InputError> {
+    let honest = !name.is_empty()
+        && name.len() <= 255
+        && !matches!(name.as_str(), "." | "..")
+        && !name.contains(['/', '\0']);
+    if honest { Ok(name) } else { Err(InputError::Name(name)) }
 }
 
 fn check_kind(host: &Path) -> Result<(), InputError> {
@@ -111,26 +124,38 @@ pub(crate) struct Prepared {
 /// us who were told to hand it over, to where nobody but us can go; the mount of the copy outlives
 /// its name.
 pub(crate) fn prepare(input: &Input, scratch: &Path) -> Result<Prepared, InputError> {
-    let failed = |error| InputError::HandOver(input.host.clone(), error);
-    check_kind(&input.host)?;
-    let metadata = std::fs::metadata(&input.host).map_err(failed)?;
-    let (name, directory) = (input.name.clone(), metadata.is_dir());
-    if !silica_jail::client::is_privileged() {
-        let source = Source::Path(input.host.clone());
-        let mount = InputMount { name, source, directory };
-        return Ok(Prepared { mount, tree: None, _copy: None });
-    }
-    let readable = if directory { 0o005 } else { 0o004 };
-    let copy = if metadata.mode() & readable == readable {
-        None
-    } else if directory {
-        return Err(InputError::Private(input.host.clone()));
-    } else {
-        Some(PrivateCopy::new(&input.host, scratch).map_err(failed)?)
+    let shown = || match &input.content {
+        Content::Host(host) => host.clone(),
+        Content::Bytes(_) => PathBuf::from(&input.name),
     };
-    let path = copy.as_ref().map_or(&input.host, |copy| &copy.0);
-    let tree = silica_jail::client::detach(path, false).map_err(failed)?;
-    let mount = InputMount { name, source: Source::Mount, directory };
+    let failed = |error| InputError::HandOver(shown(), error);
+    let privileged = silica_jail::client::is_privileged();
+    let (copy, directory) = match &input.content {
+        Content::Bytes(bytes) => {
+            (Some(PrivateCopy::new(&mut &**bytes, scratch).map_err(failed)?), false)
+        }
+        Content::Host(host) => {
+            check_kind(host)?;
+            let metadata = std::fs::metadata(host).map_err(failed)?;
+            let directory = metadata.is_dir();
+            let readable = if directory { 0o005 } else { 0o004 };
+            if !privileged || metadata.mode() & readable == readable {
+                (None, directory)
+            } else if directory {
+                return Err(InputError::Private(host.clone()));
+            } else {
+                let mut from = File::open(host).map_err(failed)?;
+                (Some(PrivateCopy::new(&mut from, scratch).map_err(failed)?), false)
+            }
+        }
+    };
+    let path = copy.as_ref().map_or_else(shown, |copy| copy.0.clone());
+    let (tree, source) = if privileged {
+        (silica_jail::client::detach(&path, false).map_err(failed)?, Source::Mount)
+    } else {
+        (None, Source::Path(path))
+    };
+    let mount = InputMount { name: input.name.clone(), source, directory };
     Ok(Prepared { mount, tree, _copy: copy })
 }
 
@@ -139,14 +164,14 @@ pub(crate) fn prepare(input: &Input, scratch: &Path) -> Result<Prepared, InputEr
 struct PrivateCopy(PathBuf);
 
 impl PrivateCopy {
-    fn new(host: &Path, scratch: &Path) -> io::Result<Self> {
+    fn new(from: &mut dyn io::Read, scratch: &Path) -> io::Result<Self> {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let copy = Self(scratch.join(format!("{}-{number}", std::process::id())));
         let mut output = File::options().write(true).create_new(true).mode(0o444).open(&copy.0)?;
-        io::copy(&mut File::open(host)?, &mut output)?;
+        io::copy(from, &mut output)?;
         Ok(copy)
     }
 }

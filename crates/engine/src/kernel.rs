@@ -1,6 +1,8 @@
 //! A live interpreter in a sandbox, and the running of one cell in it.
 
 mod cell;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -36,6 +38,9 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// The signals the engine sends.
 const INT: i32 = 2;
 const KILL: i32 = 9;
+
+/// How much of what an interpreter wrote before it failed to start is told.
+const LAST_WORDS_BYTES_MAX: usize = 4096;
 
 /// Frame bodies before any cell has run carry nothing.
 const IDLE_BODY_BYTES_MAX: u64 = 0;
@@ -112,6 +117,25 @@ pub struct Report {
     pub kernel_lives: bool,
 }
 
+impl Report {
+    /// The report of a cell that never began.
+    pub fn not_run(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            error: None,
+            stdout: HeadTail::new(0),
+            stderr: HeadTail::new(0),
+            results: Vec::new(),
+            results_left_out: 0,
+            duration: Duration::ZERO,
+            cpu: None,
+            memory_peak_bytes: None,
+            limits_hit: Vec::new(),
+            kernel_lives: !matches!(outcome, Outcome::Disconnected | Outcome::SandboxDied),
+        }
+    }
+}
+
 /// Why a kernel could not be started or a cell not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
@@ -165,6 +189,7 @@ pub struct Kernel {
     next_cell: u64,
     greeted: bool,
     alive: bool,
+    rehearsing: bool,
     /// The zone's answer, looked at only if the interpreter never speaks.
     entered: Option<oneshot::Receiver<Reply>>,
 }
@@ -207,6 +232,7 @@ impl Kernel {
             next_cell: 1,
             greeted: false,
             alive: true,
+            rehearsing: false,
             entered: None,
         };
         Ok((kernel, GuestEnds([theirs.into(), guest_stdout, guest_stderr])))
@@ -242,9 +268,9 @@ impl Kernel {
 
     /// What is waiting on stderr, for the report of a failed start.
     fn last_words(&mut self) -> String {
-        let mut words = vec![0; 4096];
-        let length = self.stderr.try_read(&mut words).unwrap_or(0);
-        match String::from_utf8_lossy(&words[..length]).trim() {
+        let mut words = Vec::with_capacity(LAST_WORDS_BYTES_MAX);
+        read_waiting(&self.stderr, &mut words);
+        match String::from_utf8_lossy(&words).trim() {
             "" => "it ended without a word".to_owned(),
             words => words.to_owned(),
         }
@@ -287,6 +313,16 @@ impl Kernel {
         Ok(report)
     }
 
+    /// Runs an empty cell that the guest forgets: the pages that a first cell touches are then the
+    /// interpreter's own.
+    pub(crate) async fn rehearse(&mut self) -> Result<(), KernelError> {
+        let (_keep, mut controls) = mpsc::channel(1);
+        self.rehearsing = true;
+        let run = self.run("pass", &Limits::default(), &mut Unwatched, &mut controls).await;
+        self.rehearsing = false;
+        run.map(drop)
+    }
+
     /// Whether cells can still be run. Asks the kernel too, because word of an end takes a moment to
     /// come from the zone: between cells an interpreter says nothing, so anything to read is bad.
     pub fn is_alive(&self) -> bool {
@@ -320,6 +356,15 @@ impl Kernel {
     async fn usage(&self) -> Option<Usage> {
         crate::sandbox::usage(&self.zone, self.shell).await
     }
+}
+
+/// Takes what a pipe holds now, as much as there is room for; returns how much that was.
+///
+/// Asks the kernel. The runtime's own `try_read` answers from what it saw when it last looked around:
+/// a guest that prints and sends its last frame just after that would have its output forgotten.
+fn read_waiting(pipe: &pipe::Receiver, into: &mut Vec<u8>) -> usize {
+    // Nothing there, the end and a broken pipe are all the same here: nothing to take.
+    rustix::io::read(pipe, rustix::buffer::spare_capacity(into)).unwrap_or(0)
 }
 
 impl From<WireError> for KernelError {

@@ -4,6 +4,7 @@
 //! [`Report`] for each. The guest's words are decoded in `wire`, its files are reached through
 //! `files`, and both are treated as hostile.
 
+mod command;
 mod containment;
 mod engine;
 mod files;
@@ -17,8 +18,16 @@ pub mod template;
 mod wire;
 mod zone;
 
+pub use command::{
+    COMMANDS_MAX, Command, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle,
+    CommandSpec, Input as CommandInput, Stdin, TerminalSize,
+};
 pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, Interpreter, ZygotePolicy};
-pub use files::{FileError, Files, GuestPath, Opened};
+pub use files::{
+    Archived, ChangedFile, Changes, DEPTH_MAX, ENTRIES_MAX, Existing, Extracted, FILE_MODE_DEFAULT,
+    FileError, FileKind, FileStat, Files, GuestPath, Listed, Listing, Made, Opened, Overwrite,
+    Owner, Parents, Range, Reader, Removal, SCAN_ENTRIES_MAX, Snapshot, WriteOptions, Writer,
+};
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};
 pub use kernel::{CODE_BYTES_MAX, Control, Kernel, KernelError, Report, Setup, Unwatched, Watcher};

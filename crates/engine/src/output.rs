@@ -42,6 +42,11 @@ impl HeadTail {
         head
     }
 
+    /// How many bytes came in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// How many bytes are not kept.
     pub fn left_out(&self) -> u64 {
         self.total - self.head.len() as u64 - self.tail.len() as u64

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use silica_domain::{Containment, Limits};
+use silica_domain::Containment;
 use silica_jail::protocol::{How, ShellSpec};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-use crate::kernel::Unwatched;
+use crate::command::Surroundings;
 use crate::sandbox::{CreateError, Faults, Plan, Sandbox};
 use crate::zone::ZoneHandle;
 
@@ -25,6 +25,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Pool {
     spec: ShellSpec,
     how: How,
+    surroundings: Arc<Surroundings>,
     size: usize,
     ready: Mutex<VecDeque<Sandbox>>,
     changed: Notify,
@@ -42,6 +43,7 @@ impl Pool {
         let pool = Arc::new(Self {
             spec: plan.spec,
             how: plan.how,
+            surroundings: plan.surroundings,
             size,
             ready: Mutex::default(),
             changed: Notify::new(),
@@ -92,6 +94,8 @@ async fn fill(pool: Arc<Pool>, zone: ZoneHandle, containment: Containment) {
             }
             match make(&pool, &zone, &containment).await {
                 Ok(sandbox) => pool.lock().push_back(sandbox),
+                // Nothing will ever be made in it again.
+                Err(_) if zone.is_gone() => return,
                 Err(error) => {
                     complain(&error);
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -114,7 +118,7 @@ fn complain(error: &CreateError) {
     tracing::warn!(error, "a sandbox for the pool could not be made");
 }
 
-/// Makes one and runs an empty cell in it: the pages that a first cell touches are then its own.
+/// Makes one and has it rehearse.
 async fn make(
     pool: &Pool,
     zone: &ZoneHandle,
@@ -125,10 +129,10 @@ async fn make(
         inputs: Vec::new(),
         how: pool.how.clone(),
         faults: Faults::default(),
+        surroundings: Arc::clone(&pool.surroundings),
     };
     let mut sandbox = Sandbox::create(zone, plan, containment.clone()).await?;
     sandbox.ready().await?;
-    let (_keep, mut interrupts) = mpsc::channel(1);
-    sandbox.run("pass", &Limits::default(), &mut Unwatched, &mut interrupts).await?;
+    sandbox.rehearse().await?;
     Ok(sandbox)
 }

@@ -2,12 +2,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_domain::{Containment, Limits};
 use silica_jail::cgroup::Usage;
 use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
 use tokio::sync::{mpsc, watch};
 
+use crate::command::{Command, CommandError, CommandSpec, Commands, Surroundings};
 use crate::files::Files;
 use crate::inputs::Prepared;
 use crate::kernel::{Control, Kernel, KernelError, Report, Setup, Watcher};
@@ -42,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) inputs: Vec<Prepared>,
     pub(crate) how: How,
     pub(crate) faults: Faults,
+    pub(crate) surroundings: Arc<Surroundings>,
 }
 
 /// A living sandbox. Dropping it ends it.
@@ -55,8 +58,9 @@ pub struct Sandbox {
     /// The first interpreter, until somebody takes it.
     kernel: Option<Kernel>,
     files: Arc<Files>,
+    commands: Commands,
     containment: Containment,
-    ended: bool,
+    ended: AtomicBool,
 }
 
 impl Sandbox {
@@ -87,10 +91,13 @@ impl Sandbox {
         };
         let [_pidfd, writable] =
             <[OwnedFd; 2]>::try_from(fds).map_err(|_| CreateError::WrongAnswer)?;
+        let files = Files::new(writable, disk_bytes).map_err(|_| CreateError::WrongAnswer)?;
         guard.armed = false;
-        let files = Arc::new(Files::new(writable, disk_bytes));
+        let files = Arc::new(files);
+        let commands = Commands::new(plan.surroundings);
         let (zone, how, kernel) = (zone.clone(), plan.how, Some(kernel));
-        Ok(Self { id, zone, how, life, kernel, files, containment, ended: false })
+        let ended = AtomicBool::new(false);
+        Ok(Self { id, zone, how, life, kernel, files, commands, containment, ended })
     }
 
     /// Takes the first interpreter out, for use beside this.
@@ -129,6 +136,10 @@ impl Sandbox {
         self.kernel()?.set_up(setup).await
     }
 
+    pub(crate) async fn rehearse(&mut self) -> Result<(), KernelError> {
+        self.kernel()?.rehearse().await
+    }
+
     /// Runs one cell.
     pub async fn run(
         &mut self,
@@ -138,6 +149,16 @@ impl Sandbox {
         controls: &mut mpsc::Receiver<Control>,
     ) -> Result<Report, KernelError> {
         self.kernel()?.run(code, limits, watcher, controls).await
+    }
+
+    /// Starts a command beside whatever runs in the sandbox; returns once the program runs.
+    pub async fn start_command(&self, spec: &CommandSpec) -> Result<Command, CommandError> {
+        self.commands.start(&self.zone, self.id, spec).await
+    }
+
+    /// A line for the sandbox's shell: bash where the template has it.
+    pub fn shell_line(&self, line: &str) -> CommandSpec {
+        self.commands.line(line)
     }
 
     /// Whether more cells can be run.
@@ -160,17 +181,28 @@ impl Sandbox {
         usage(&self.zone, self.id).await
     }
 
+    /// Whether all of it has ended, by itself or because it was asked to.
+    pub fn is_dead(&self) -> bool {
+        let alive = *self.life.borrow() == Life::Alive && self.life.has_changed().is_ok();
+        !alive || self.ended.load(Ordering::Acquire)
+    }
+
     /// Ends it; returns when no process, mount or group of it is left.
-    pub async fn destroy(mut self) -> Result<(), CallError> {
-        self.ended = true;
+    pub async fn end(&self) -> Result<(), CallError> {
+        self.ended.store(true, Ordering::Release);
         self.zone.forget_shell(self.id);
         self.zone.call(Verb::Destroy { shell: self.id }, &[]).await.map(drop)
+    }
+
+    /// The same, for whoever has it for himself.
+    pub async fn destroy(self) -> Result<(), CallError> {
+        self.end().await
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if !self.ended {
+        if !*self.ended.get_mut() {
             end(&self.zone, self.id);
         }
     }

@@ -9,6 +9,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use silica_domain::{Bundle, CellError, Payload};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -24,14 +25,17 @@ const PAYLOADS_MAX: usize = 64;
 /// The longest MIME type that is believed to be one.
 const MIME_BYTES_MAX: usize = 255;
 
+/// The longest metadata of one result: twice what the guest sends, for it may write numbers shorter.
+const METADATA_BYTES_MAX: usize = 128 * 1024;
+
 /// What the host says.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(crate) enum ToGuest<'a> {
     /// Before the first cell.
     Setup { env: &'a BTreeMap<String, String>, argv: &'a [String], cwd: &'a str },
-    /// Run the body as a cell.
-    Run { cell: u64, results_max: u32, result_bytes_max: u64 },
+    /// Run the body as a cell; a rehearsal does not count as one.
+    Run { cell: u64, results_max: u32, result_bytes_max: u64, rehearsal: bool },
     /// A result has been taken.
     Ack { seq: u64 },
     /// The signal that follows is for this cell.
@@ -50,6 +54,8 @@ enum Head {
         seq: u64,
         main: bool,
         mimes: Vec<(String, u64)>,
+        #[serde(default)]
+        metadata: Map<String, Value>,
     },
     Error {
         cell: u64,
@@ -137,8 +143,9 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
     match serde_json::from_slice(head).map_err(WireError::Malformed)? {
         Head::Hello { version } if version == VERSION => Ok(FromGuest::Hello),
         Head::Hello { .. } => Err(WireError::Inconsistent),
-        Head::Result { cell, seq, main, mimes } => {
-            let bundle = Bundle { main, payloads: payloads(mimes, body)? };
+        Head::Result { cell, seq, main, mimes, metadata } => {
+            let payloads = payloads(mimes, body)?;
+            let bundle = Bundle { main, payloads, metadata: metadata_text(&metadata)? };
             Ok(FromGuest::Result { cell, seq, bundle })
         }
         Head::Error { cell, name, value, traceback } => {
@@ -170,6 +177,15 @@ fn payloads(mimes: Vec<(String, u64)>, body: &[u8]) -> Result<Vec<Payload>, Wire
         rest = after;
     }
     if rest.is_empty() { Ok(payloads) } else { Err(WireError::Inconsistent) }
+}
+
+/// The metadata of a result as the domain keeps it.
+fn metadata_text(metadata: &Map<String, Value>) -> Result<String, WireError> {
+    if metadata.is_empty() {
+        return Ok(String::new());
+    }
+    let text = serde_json::to_string(metadata).expect("JSON always serialises");
+    if text.len() > METADATA_BYTES_MAX { Err(WireError::Inconsistent) } else { Ok(text) }
 }
 
 /// Reads frames from a stream; safe to drop and resume at any point.

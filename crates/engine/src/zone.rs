@@ -9,6 +9,8 @@ use silica_jail::client::{Incoming, Zone, ZoneError, ZoneOptions};
 use silica_jail::protocol::{Answer, Event, Exit, Failure, Verb, ZoneFacts};
 use tokio::sync::{oneshot, watch};
 
+use crate::command::{CommandEnd, Permit, Watches};
+
 /// What a request brings back.
 pub(crate) type Reply = Result<(Answer, Vec<OwnedFd>), CallError>;
 
@@ -55,6 +57,7 @@ struct Tables {
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     kernels: HashMap<u64, (u64, watch::Sender<Life>)>,
     shells: HashMap<u64, watch::Sender<Life>>,
+    commands: Watches,
 }
 
 impl ZoneHandle {
@@ -148,10 +151,26 @@ impl ZoneHandle {
         receiver
     }
 
-    /// Stops watching a shell and its interpreters: it is being ended.
+    /// Watches a command from before it is asked for.
+    pub(crate) fn watch_command(
+        &self,
+        shell: u64,
+        command: u64,
+        permit: Permit,
+    ) -> watch::Receiver<Option<CommandEnd>> {
+        self.0.lock().commands.add(shell, command, permit)
+    }
+
+    /// Stops watching a command that did not come to be.
+    pub(crate) fn forget_command(&self, command: u64) {
+        self.0.lock().commands.forget(command);
+    }
+
+    /// Stops watching a shell and what runs in it: it is being ended.
     pub(crate) fn forget_shell(&self, shell: u64) {
         let mut tables = self.0.lock();
         tables.kernels.retain(|_, (of, _)| *of != shell);
+        tables.commands.forget_shell(shell);
         tables.shells.remove(&shell);
     }
 
@@ -160,6 +179,11 @@ impl ZoneHandle {
         let mut states = self.0.zygotes.subscribe();
         let found = states.wait_for(|states| states.contains_key(template)).await;
         found.map_or(Err("the zone has ended".to_owned()), |states| states[template].clone())
+    }
+
+    /// Whether the zone has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.lock().gone
     }
 
     /// Tells the zone to end.
@@ -197,9 +221,13 @@ impl Shared {
                     sender.send_replace(Life::Ended(exit));
                 }
             }
+            Incoming::Event(Event::CommandExited { command, exit, oom_kills }) => {
+                self.lock().commands.exited(command, exit, oom_kills);
+            }
             Incoming::Event(Event::ShellExited { shell, usage }) => {
                 let died = Life::SandboxDied { out_of_memory: usage.oom_kills > 0 };
                 let mut tables = self.lock();
+                tables.commands.shell_died(shell, usage.oom_kills > 0);
                 tables.kernels.retain(|_, (of, sender)| {
                     let concerned = *of == shell;
                     if concerned {
@@ -238,6 +266,7 @@ impl Shared {
         for sender in kernels.chain(tables.shells.drain().map(|(_, sender)| sender)) {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
+        tables.commands.bury();
     }
 }
 

@@ -14,7 +14,7 @@ use silica_jail::protocol::{Answer, Exit, Verb};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher};
+use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher, read_waiting};
 use crate::output::HeadTail;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
 use crate::zone::{Life, Reply};
@@ -106,7 +106,8 @@ pub(super) async fn run(
     };
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
-    let head = ToGuest::Run { cell: id, results_max, result_bytes_max };
+    let rehearsal = kernel.rehearsing;
+    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, rehearsal };
     let end = match kernel.tell(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
@@ -303,10 +304,10 @@ impl Cell<'_> {
             let mut left = PIPE_BYTES;
             loop {
                 buffer.clear();
-                match pipe.try_read_buf(&mut buffer) {
-                    Ok(length) if length > 0 => self.take(stream, &buffer),
-                    _ => break,
+                if read_waiting(pipe, &mut buffer) == 0 {
+                    break;
                 }
+                self.take(stream, &buffer);
                 left = left.saturating_sub(buffer.len());
                 if left == 0 {
                     break;

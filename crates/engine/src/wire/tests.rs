@@ -25,7 +25,7 @@ async fn read_all(bytes: &[u8]) -> (Vec<FromGuest>, WireError) {
 async fn frames_follow_each_other() {
     let mut bytes = frame(r#"{"type":"hello","version":1,"python":"3.11","pid":2}"#, b"");
     bytes.extend(frame(
-        r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["text/plain",2],["image/png",3]]}"#,
+        r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["text/plain",2],["image/png",3]],"metadata":{"image/png":{"width":5}}}"#,
         b"42PNG",
     ));
     bytes.extend(frame(r#"{"type":"done","cell":1,"status":"exited","exit_code":259}"#, b""));
@@ -40,7 +40,9 @@ async fn frames_follow_each_other() {
         results_dropped: 0,
         results_too_large: 0,
     };
-    let result = FromGuest::Result { cell: 1, seq: 0, bundle: Bundle { main: true, payloads } };
+    let metadata = r#"{"image/png":{"width":5}}"#.to_owned();
+    let bundle = Bundle { main: true, payloads, metadata };
+    let result = FromGuest::Result { cell: 1, seq: 0, bundle };
     assert_eq!(frames, [FromGuest::Hello, result, done]);
 }
 
@@ -73,6 +75,23 @@ async fn garbage_is_an_error_and_nothing_else() {
         (
             "MIME with a line break",
             frame(r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["a\nb",2]]}"#, b"xy"),
+        ),
+        (
+            "metadata that is no object",
+            frame(
+                r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":[1]}"#,
+                b"",
+            ),
+        ),
+        (
+            "metadata without end",
+            frame(
+                &format!(
+                    r#"{{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":{{"a":"{}"}}}}"#,
+                    "x".repeat(METADATA_BYTES_MAX)
+                ),
+                b"",
+            ),
         ),
         ("deep nesting", frame(&"[".repeat(10_000), b"")),
     ];

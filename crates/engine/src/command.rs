@@ -1,0 +1,330 @@
+//! Commands: programs run in a sandbox beside its kernels, with pipes or on a terminal.
+//!
+//! Owns what may be asked for, what can be done about a running one, and who is told of its end;
+//! `starting` starts them, `streams` are this side's ends. Everything a command writes is hostile and
+//! passed on as bytes. The host holds no more of it than one chunk: a command whose output is not read
+//! waits.
+
+mod starting;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use silica_jail::protocol::{Exit, Verb};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::zone::{CallError, ZoneHandle};
+
+pub use silica_jail::command::TerminalSize;
+pub(crate) use starting::{Commands, Surroundings};
+pub use streams::Input;
+use streams::{Output, Terminal};
+
+/// The most commands of one sandbox at once: running, or ended with streams that are still open.
+pub const COMMANDS_MAX: usize = 64;
+
+/// How long a command may take from being asked for to its first instruction. Others in the sandbox
+/// can slow it down, or stop it.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a command reads when it has no terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// What is written to its [`Input`].
+    Piped,
+    /// Nothing.
+    Closed,
+}
+
+/// What to run, where, and with which streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// The program and its arguments; a name without a slash is looked for along `PATH`.
+    pub arguments: Vec<String>,
+    /// Variables on top of the template's.
+    pub environment: BTreeMap<String, String>,
+    /// Where to start, as seen inside; relative to `/workspace`.
+    pub directory: String,
+    /// What it reads, unless it has a terminal.
+    pub stdin: Stdin,
+    /// Gives it a terminal of this size instead of pipes.
+    pub terminal: Option<TerminalSize>,
+    /// For tests: the step of starting that fails on purpose; 0 for none.
+    pub fail_at: u32,
+}
+
+impl CommandSpec {
+    /// A program in `/workspace`, with nothing to read and no terminal.
+    pub fn program<Text: Into<String>>(arguments: impl IntoIterator<Item = Text>) -> Self {
+        Self {
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::new(),
+            directory: "/workspace".to_owned(),
+            stdin: Stdin::Closed,
+            terminal: None,
+            fail_at: 0,
+        }
+    }
+
+    /// Fails on what no system could run.
+    fn check(&self) -> Result<(), CommandError> {
+        let invalid = |what: &str| Err(CommandError::Invalid(what.to_owned()));
+        let texts = self.arguments.iter().chain(self.environment.values());
+        if self.arguments.is_empty() {
+            return invalid("there is no program");
+        }
+        if texts.chain([&self.directory]).any(|text| text.contains('\0')) {
+            return invalid("a NUL character cannot be passed to a program");
+        }
+        let named = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
+        if !self.environment.keys().all(named) {
+            return invalid("a variable has a name that cannot be one");
+        }
+        Ok(())
+    }
+}
+
+/// Why a command could not be started. Nothing of it has run then.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Something that cannot be asked for.
+    #[error("the command makes no sense: {0}")]
+    Invalid(String),
+    /// Arguments and variables are too long.
+    #[error("the arguments and variables of the command are too long")]
+    TooLarge,
+    /// Too many at once.
+    #[error("the sandbox has {COMMANDS_MAX} commands already")]
+    TooMany,
+    /// The sandbox has ended.
+    #[error("the sandbox has ended")]
+    SandboxDied,
+    /// There is no such program.
+    #[error("there is no program {0}")]
+    NotFound(String),
+    /// There is, but it cannot be run.
+    #[error("{program} cannot be run: {}", std::io::Error::from_raw_os_error(*.errno))]
+    NotExecutable {
+        /// The program as it was asked for.
+        program: String,
+        /// The kernel's reason.
+        errno: i32,
+    },
+    /// The directory cannot be gone to.
+    #[error("cannot start in {directory}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Directory {
+        /// The directory as it was asked for.
+        directory: String,
+        /// The kernel's reason.
+        errno: i32,
+    },
+    /// A step of entering failed.
+    #[error("entering the sandbox failed at step {step}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Refused {
+        /// The step.
+        step: String,
+        /// The kernel's reason.
+        errno: i32,
+    },
+    /// It ended before it was the program.
+    #[error("the command was killed before it started")]
+    Killed(CommandEnd),
+    /// It did not start in time.
+    #[error("the command did not start within {} seconds", START_PATIENCE.as_secs())]
+    Slow,
+    /// Pipes or sockets could not be made.
+    #[error("cannot make the streams of a command")]
+    Streams(#[source] std::io::Error),
+    /// The zone could not do it.
+    #[error("cannot start a command")]
+    Zone(#[source] CallError),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandExit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+    /// With the whole sandbox.
+    SandboxDied,
+}
+
+/// A command's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandEnd {
+    /// How it ended.
+    pub exit: CommandExit,
+    /// Whether it failed and the kernel killed a process of the sandbox for lack of memory meanwhile.
+    pub out_of_memory: bool,
+}
+
+/// Something that comes from a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandEvent {
+    /// Bytes of stdout, or of the terminal.
+    Stdout(Vec<u8>),
+    /// Bytes of stderr.
+    Stderr(Vec<u8>),
+    /// It has ended. What it wrote has come before; what its children write may come after.
+    Ended(CommandEnd),
+}
+
+/// Keeps a place among the commands of a sandbox.
+pub(crate) type Permit = Arc<OwnedSemaphorePermit>;
+
+/// A running command. Dropping it closes its input and leaves it running: what it still writes is
+/// read and forgotten. It ends with its sandbox at the latest.
+#[derive(Debug)]
+pub struct Command {
+    handle: CommandHandle,
+    input: Option<Input>,
+    /// Taken only when this is dropped.
+    output: Option<Output>,
+}
+
+/// What can be done about a running command from anywhere.
+#[derive(Clone, Debug)]
+pub struct CommandHandle {
+    id: u64,
+    process_id: u32,
+    zone: ZoneHandle,
+    life: watch::Receiver<Option<CommandEnd>>,
+    terminal: Option<Arc<Terminal>>,
+}
+
+impl CommandHandle {
+    /// The number of its process, as seen inside.
+    pub fn process_id(&self) -> u32 {
+        self.process_id
+    }
+
+    /// Sends a signal to it and to all processes of its group. After its end this does nothing.
+    pub async fn signal(&self, signal: i32) -> Result<(), CallError> {
+        let verb = Verb::SignalCommand { command: self.id, signal };
+        match self.zone.call(verb, &[]).await {
+            // A zone that has gone took it along.
+            Ok(_) | Err(CallError::Gone) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the size of its terminal, which it learns by SIGWINCH; nothing without one.
+    pub fn resize(&self, size: TerminalSize) -> std::io::Result<()> {
+        self.terminal.as_ref().map_or(Ok(()), |terminal| terminal.resize(size))
+    }
+
+    /// Waits for its end, whoever holds its streams.
+    pub async fn wait(&self) -> CommandEnd {
+        ended(&mut self.life.clone()).await
+    }
+}
+
+impl Command {
+    /// What can be done about it from anywhere.
+    pub fn handle(&self) -> &CommandHandle {
+        &self.handle
+    }
+
+    /// Where to write what it reads; once. Dropping that is the end of what it can read, unless it
+    /// has a terminal.
+    pub fn take_input(&mut self) -> Option<Input> {
+        self.input.take()
+    }
+
+    /// Waits for what comes next; `None` once it has ended and all its streams are closed. May be
+    /// given up and called again.
+    pub async fn next(&mut self) -> Option<CommandEvent> {
+        self.output.as_mut()?.next(&mut self.handle.life).await
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        // Closed pipes and a hung up terminal would kill what goes on writing.
+        let output = self.output.take().filter(|output| !output.is_closed());
+        if let (Some(mut output), Ok(runtime)) = (output, tokio::runtime::Handle::try_current()) {
+            let mut life = self.handle.life.clone();
+            runtime.spawn(async move { while output.next(&mut life).await.is_some() {} });
+        }
+    }
+}
+
+/// Waits for a command's end. Nobody is left to tell it when the sandbox was ended by its owner.
+async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
+    match life.wait_for(Option::is_some).await.as_deref() {
+        Ok(&Some(end)) => end,
+        Ok(None) | Err(_) => DIED,
+    }
+}
+
+/// The end of a command whose sandbox ended, for a reason that is not known.
+const DIED: CommandEnd = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory: false };
+
+/// Whom the zone's events about commands concern.
+#[derive(Debug, Default)]
+pub(crate) struct Watches(HashMap<u64, Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    shell: u64,
+    life: watch::Sender<Option<CommandEnd>>,
+    _permit: Permit,
+}
+
+impl Watches {
+    pub(crate) fn add(
+        &mut self,
+        shell: u64,
+        command: u64,
+        permit: Permit,
+    ) -> watch::Receiver<Option<CommandEnd>> {
+        let (life, receiver) = watch::channel(None);
+        self.0.insert(command, Watched { shell, life, _permit: permit });
+        receiver
+    }
+
+    /// A command has ended; `oom_kills` processes of its sandbox died for lack of memory meanwhile.
+    pub(crate) fn exited(&mut self, command: u64, exit: Exit, oom_kills: u64) {
+        if let Some(watched) = self.0.remove(&command) {
+            let out_of_memory = oom_kills > 0 && exit != Exit::Status(0);
+            let exit = match exit {
+                Exit::Status(status) => CommandExit::Status(status),
+                Exit::Signal(signal) => CommandExit::Signal(signal),
+            };
+            watched.life.send_replace(Some(CommandEnd { exit, out_of_memory }));
+        }
+    }
+
+    /// A shell has died, and everything in it.
+    pub(crate) fn shell_died(&mut self, shell: u64, out_of_memory: bool) {
+        let end = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory };
+        self.0.retain(|_, watched| {
+            let concerned = watched.shell == shell;
+            if concerned {
+                watched.life.send_replace(Some(end));
+            }
+            !concerned
+        });
+    }
+
+    /// Stops watching a command that did not come to be.
+    pub(crate) fn forget(&mut self, command: u64) {
+        self.0.remove(&command);
+    }
+
+    /// Stops watching the commands of a shell that is being ended: they see the watch close.
+    pub(crate) fn forget_shell(&mut self, shell: u64) {
+        self.0.retain(|_, watched| watched.shell != shell);
+    }
+
+    /// The zone has gone.
+    pub(crate) fn bury(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,71 @@
+//! Listing a directory, or a few levels of one.
+
+use std::os::fd::AsFd;
+
+use super::stat::link_text;
+use super::survey::{Bounds, Seen, Then, shown, survey};
+use super::{DEPTH_MAX, ENTRIES_MAX, FileError, FileKind, FileStat, Files, GuestPath, beneath};
+
+/// Bytes of all paths in one listing.
+const PATH_BYTES_MAX: usize = 16 << 20;
+
+/// How much of a link's text stands in a listing; all of it is in [`Files::stat`].
+const TARGET_CHARS_MAX: usize = 256;
+
+/// One entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// As the guest sees it.
+    pub path: String,
+    /// Whether the path can be used: a name that is not UTF-8 is only shown, as far as it can be.
+    pub usable: bool,
+    /// What it is.
+    pub stat: FileStat,
+}
+
+/// What is in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Sorted by path, part by part.
+    pub entries: Vec<Listed>,
+    /// Whether there was more than one listing holds. What is in a directory that the guest has
+    /// closed to itself is not listed.
+    pub truncated: bool,
+}
+
+impl Listed {
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl Files {
+    /// Lists a directory; with a depth above 1, what is in its directories too. The depth is at
+    /// most [`DEPTH_MAX`].
+    pub fn list(&self, path: &GuestPath, depth: usize) -> Result<Listing, FileError> {
+        let depth = depth.clamp(1, DEPTH_MAX);
+        let bounds = Bounds { depth, entries: ENTRIES_MAX, path_bytes: PATH_BYTES_MAX };
+        self.guest.act(|| {
+            let directory = beneath::open_directory(self.as_fd(), path.inner(), path.shown())?;
+            let from = vec![(directory, path.inner().to_owned())];
+            let mut entries = Vec::new();
+            let left_out = survey(self.as_fd(), from, bounds, |seen| {
+                entries.push(self.listed(&seen));
+                Then::Enter
+            });
+            entries.sort_by(|a: &Listed, b| a.path.split('/').cmp(b.path.split('/')));
+            let truncated = left_out.entries || (left_out.levels && depth == DEPTH_MAX);
+            Ok(Listing { entries, truncated })
+        })
+    }
+
+    fn listed(&self, seen: &Seen<'_>) -> Listed {
+        let mut stat = FileStat::of(&seen.stat, self.guest);
+        if stat.kind == FileKind::Symlink {
+            stat.target = link_text(seen.directory, seen.name)
+                .map(|text| text.chars().take(TARGET_CHARS_MAX).collect());
+        }
+        Listed { path: shown(&seen.inner), usable: seen.is_text, stat }
+    }
+}

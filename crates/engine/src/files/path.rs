@@ -1,0 +1,80 @@
+//! Paths as users write them, checked once.
+
+use super::{FileError, PLACES};
+
+/// The longest path, in bytes: Linux's own bound.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// The longest part of a path, in bytes: Linux's own bound.
+const PART_BYTES_MAX: usize = 255;
+
+/// A path inside a sandbox, in one of the writable places, without `.`, `..` or empty parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestPath {
+    /// Relative to the sandbox's file system; starts with a place's directory.
+    inner: String,
+    shown: String,
+}
+
+impl GuestPath {
+    /// Checks a path as users write it: absolute, or relative to /workspace.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        let outside = || FileError::Outside(text.to_owned());
+        if text.len() > PATH_BYTES_MAX {
+            return Err(outside());
+        }
+        let shown = match text.strip_prefix('/') {
+            Some(_) => text.trim_end_matches('/').to_owned(),
+            None => format!("/workspace/{}", text.trim_end_matches('/')),
+        };
+        let parts = shown.split('/').skip(1);
+        let honest = |part: &str| {
+            !matches!(part, "" | "." | "..") && !part.contains('\0') && part.len() <= PART_BYTES_MAX
+        };
+        if shown.len() > PATH_BYTES_MAX || !parts.clone().all(honest) {
+            return Err(outside());
+        }
+        let (directory, rest) = PLACES
+            .iter()
+            .find_map(|(directory, place)| {
+                let rest = shown.strip_prefix(place)?;
+                (rest.is_empty() || rest.starts_with('/')).then_some((directory, rest))
+            })
+            .ok_or_else(outside)?;
+        Ok(Self { inner: format!("{directory}{rest}"), shown })
+    }
+
+    /// The last part.
+    pub fn name(&self) -> &str {
+        self.shown.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// A path below this one, checked as [`GuestPath::parse`] does.
+    pub fn join(&self, relative: &str) -> Result<Self, FileError> {
+        match relative.trim_end_matches('/') {
+            "" => Err(FileError::Outside(relative.to_owned())),
+            relative => Self::parse(&format!("{}/{relative}", self.shown)),
+        }
+    }
+
+    /// As the guest sees it.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Relative to the sandbox's file system.
+    pub(super) fn inner(&self) -> &str {
+        &self.inner
+    }
+
+    /// The directory and the name in it; a place itself has none that could be changed.
+    pub(super) fn split(&self) -> Result<(&str, &str), FileError> {
+        self.inner.rsplit_once('/').ok_or_else(|| FileError::Place(self.shown.clone()))
+    }
+}
+
+impl std::fmt::Display for GuestPath {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.shown)
+    }
+}

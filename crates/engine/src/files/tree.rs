@@ -1,0 +1,182 @@
+//! Making, moving and removing names: always one part of a path below an opened directory.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::io::Errno;
+
+use super::walk::{Step, Walk};
+use super::{FileError, Files, GuestPath, Parents, beneath};
+
+/// The permission bits of new directories.
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// Whether a directory was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It was not there before.
+    Created,
+    /// It was there.
+    Existed,
+}
+
+/// What a move does with what has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// The move is refused.
+    Refuse,
+    /// A file, a link or an empty directory gives way to one of its kind, in one step.
+    Replace,
+}
+
+/// How much is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// A file, a link, a special file or an empty directory.
+    Single,
+    /// A directory with all that is in it, too.
+    Tree,
+}
+
+impl Files {
+    /// Makes a directory.
+    pub fn make_directory(&self, path: &GuestPath, parents: Parents) -> Result<Made, FileError> {
+        self.guest.act(|| {
+            if path.split().is_err() {
+                return Ok(Made::Existed);
+            }
+            let (parent, name) = self.parent(path, parents)?;
+            let made = make_one(parent.as_fd(), name, path.shown())?;
+            // What had the name already must be a directory, and not a link to one.
+            beneath::open_directory(parent.as_fd(), name, path.shown())?;
+            Ok(made)
+        })
+    }
+
+    /// Moves a file, directory, link or special file, to another place too.
+    pub fn rename(
+        &self,
+        from: &GuestPath,
+        to: &GuestPath,
+        overwrite: Overwrite,
+    ) -> Result<(), FileError> {
+        let flags = match overwrite {
+            Overwrite::Refuse => RenameFlags::NOREPLACE,
+            Overwrite::Replace => RenameFlags::empty(),
+        };
+        self.guest.act(|| {
+            let (old, old_name) = beneath::open_parent(self.as_fd(), from)?;
+            let (new, new_name) = beneath::open_parent(self.as_fd(), to)?;
+            rustix::fs::renameat_with(&old, old_name, &new, new_name, flags).map_err(|errno| {
+                match errno {
+                    Errno::INVAL => FileError::IntoItself(from.to_string()),
+                    Errno::NOENT | Errno::ACCESS | Errno::PERM => {
+                        FileError::of("move", from.shown(), errno)
+                    }
+                    _ => FileError::of("move to", to.shown(), errno),
+                }
+            })
+        })
+    }
+
+    /// Removes a file, link or special file, or a directory; returns how many names that were.
+    ///
+    /// A tree with more than [`super::ENTRIES_MAX`] entries, or deeper than [`super::DEPTH_MAX`], is
+    /// removed in part. So is one the guest goes on filling.
+    pub fn remove(&self, path: &GuestPath, removal: Removal) -> Result<usize, FileError> {
+        self.guest.act(|| {
+            let (parent, name) = beneath::open_parent(self.as_fd(), path)?;
+            let failed = |errno| FileError::of("remove", path.shown(), errno);
+            let mut count = 1;
+            match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
+                Ok(()) => return Ok(count),
+                Err(Errno::ISDIR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            if removal == Removal::Tree {
+                let directory = beneath::open_directory(parent.as_fd(), name, path.shown())?;
+                count += empty(directory, path.shown())?;
+            }
+            rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed)?;
+            Ok(count)
+        })
+    }
+
+    /// The directory in which a path's last part is, made if that is wanted; with that part.
+    pub(super) fn parent<'path>(
+        &self,
+        path: &'path GuestPath,
+        parents: Parents,
+    ) -> Result<(OwnedFd, &'path str), FileError> {
+        match (beneath::open_parent(self.as_fd(), path), parents) {
+            (Err(FileError::Missing(_)), Parents::Create) => {}
+            (opened, _) => return opened,
+        }
+        let (directories, _) = path.split()?;
+        let (place, rest) = directories.split_once('/').unwrap_or((directories, ""));
+        let mut directory = beneath::open_directory(self.as_fd(), place, path.shown())?;
+        for name in rest.split('/').filter(|name| !name.is_empty()) {
+            make_one(directory.as_fd(), name, path.shown())?;
+            directory = beneath::open_directory(directory.as_fd(), name, path.shown())?;
+        }
+        Ok((directory, path.name()))
+    }
+}
+
+fn make_one(directory: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Made, FileError> {
+    match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(DIRECTORY_MODE)) {
+        Ok(()) => Ok(Made::Created),
+        Err(Errno::EXIST) => Ok(Made::Existed),
+        Err(errno) => Err(FileError::of("make", shown, errno)),
+    }
+}
+
+/// Removes what is in a directory; returns how many names that were.
+fn empty(directory: OwnedFd, shown: &str) -> Result<usize, FileError> {
+    let mut walk = Walk::new(directory, shown)?;
+    let mut count = 0;
+    while let Some(step) = walk.next() {
+        match step {
+            Step::Entry(name) => match unlink(walk.directory(), &name, shown)? {
+                Unlinked::Removed => count += 1,
+                Unlinked::Gone => {}
+                Unlinked::Directory(next) => walk.enter(next, name)?,
+            },
+            Step::Left(name) => {
+                match rustix::fs::unlinkat(walk.directory(), &name, AtFlags::REMOVEDIR) {
+                    Ok(()) => count += 1,
+                    // Gone, or swapped for something else: then removing what it was in will fail.
+                    Err(Errno::NOENT | Errno::NOTDIR) => {}
+                    Err(errno) => return Err(FileError::of("remove", shown, errno)),
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// What became of a name.
+enum Unlinked {
+    Removed,
+    /// Removed or swapped by the guest meanwhile.
+    Gone,
+    /// It has to be emptied first.
+    Directory(OwnedFd),
+}
+
+fn unlink(directory: BorrowedFd<'_>, name: &CStr, shown: &str) -> Result<Unlinked, FileError> {
+    match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) => return Ok(Unlinked::Removed),
+        Err(Errno::NOENT) => return Ok(Unlinked::Gone),
+        Err(Errno::ISDIR) => {}
+        Err(errno) => return Err(FileError::of("remove", shown, errno)),
+    }
+    match beneath::open_directory(directory, name, shown) {
+        Ok(next) => Ok(Unlinked::Directory(next)),
+        Err(FileError::Missing(_) | FileError::Linked(_) | FileError::NotDirectory(_)) => {
+            Ok(Unlinked::Gone)
+        }
+        Err(error) => Err(error),
+    }
+}
