@@ -1,0 +1,276 @@
+//! The chain itself: its key, what is authenticated, and how a record is added.
+
+#[cfg(test)]
+mod tests;
+
+use std::os::unix::fs::PermissionsExt;
+
+use hmac::{Hmac, Mac};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::Sha256;
+
+use super::record::{Kind, Record};
+use crate::digest::{from_hex, to_hex};
+use crate::error::Failure;
+use crate::file::Place;
+use crate::random::random;
+use crate::{Digest, StoreError, Timestamp};
+
+/// The bytes of a key.
+const KEY_BYTES: usize = 32;
+/// The longest key file that is read.
+const KEY_FILE_BYTES_MAX: u64 = 4096;
+/// What no other user may be allowed to do with the key file: read it, or write it by a group.
+const EXPOSED: u32 = 0o027;
+
+/// The number and the code of the last record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its number; 0 if there is none.
+    pub seq: u64,
+    /// Its code.
+    pub hash: Digest,
+}
+
+/// Where the chain begins after pruning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The number of the last record that was removed.
+    pub seq: u64,
+    /// Its code, which the first one that stayed continues.
+    pub hash: Digest,
+    /// When that was.
+    pub pruned_at: Timestamp,
+    /// How many were removed, over all times.
+    pub pruned: u64,
+}
+
+/// A record before it has its place.
+pub(super) struct Entry<'text> {
+    pub(super) time: Timestamp,
+    pub(super) kind: Kind,
+    pub(super) execution: Option<&'text str>,
+    pub(super) tenant: Option<&'text str>,
+    pub(super) sandbox: Option<&'text str>,
+    pub(super) body: &'text str,
+}
+
+/// The key with which records are authenticated.
+pub(crate) struct ChainKey(Hmac<Sha256>);
+
+impl std::fmt::Debug for ChainKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("ChainKey(****)")
+    }
+}
+
+impl ChainKey {
+    /// The key for a database that is to be written: made if there is nothing yet that needs an
+    /// older one.
+    pub(crate) fn for_writing(connection: &Connection, place: &Place) -> Result<Self, StoreError> {
+        if !has_head(connection).map_err(|failure| place.explain(failure))? {
+            let content = format!("{}\n", to_hex(&random::<KEY_BYTES>()?));
+            place.make_private(&place.audit_key(), content.as_bytes())?;
+        }
+        let key = Self::load(place)?;
+        key.adopt(connection, place).map_err(|failure| place.explain(failure))?;
+        Ok(key)
+    }
+
+    /// Reads the key that is there.
+    pub(crate) fn load(place: &Place) -> Result<Self, StoreError> {
+        let path = place.audit_key();
+        let cannot = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => StoreError::AuditKeyMissing { path: path.clone() },
+            _ => StoreError::io(format!("cannot read {}", path.display()), error),
+        };
+        let file = std::fs::File::open(&path).map_err(cannot)?;
+        let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
+        if mode & EXPOSED != 0 {
+            return Err(StoreError::AuditKeyExposed { path, mode });
+        }
+        let mut bytes = Vec::new();
+        let mut bounded = std::io::Read::take(file, KEY_FILE_BYTES_MAX);
+        std::io::Read::read_to_end(&mut bounded, &mut bytes).map_err(cannot)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let key = from_hex::<KEY_BYTES>(text.trim_end());
+        key.map(|key| Self::new(&key)).ok_or(StoreError::AuditKeyMalformed { path })
+    }
+
+    pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {
+        Self(Hmac::new_from_slice(key).expect("a key of any length will do"))
+    }
+
+    /// Makes the head of an empty chain, or checks that the one that is there was made with this key.
+    fn adopt(&self, connection: &Connection, place: &Place) -> Result<(), Failure> {
+        let head = Head { seq: 0, hash: Digest::ZERO };
+        let statement = "INSERT OR IGNORE INTO audit_head (id, key_check, seq, hash, mac) \
+                         VALUES (1, ?1, ?2, ?3, ?4)";
+        if !has_head(connection)? {
+            let left = "SELECT EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM audit_anchor)";
+            if connection.query_row(left, [], |row| row.get(0))? {
+                return Err(StoreError::AuditBroken.into());
+            }
+            let mac = self.head_mac(&head);
+            connection.execute(statement, params![self.check(), 0, head.hash, mac])?;
+        }
+        if self.made(connection)? {
+            Ok(())
+        } else {
+            Err(StoreError::AuditKeyWrong { path: place.audit_key() }.into())
+        }
+    }
+
+    /// Whether the log was written with this key.
+    pub(super) fn made(&self, connection: &Connection) -> Result<bool, Failure> {
+        Ok(stored_check(connection)? == Some(self.check()))
+    }
+
+    /// Tells this key from others and gives nothing away.
+    pub(super) fn check(&self) -> Digest {
+        self.mac("silica audit key", &[])
+    }
+
+    pub(super) fn head_mac(&self, head: &Head) -> Digest {
+        self.mac("silica audit head", &[Some(&head.seq.to_be_bytes()), Some(head.hash.as_bytes())])
+    }
+
+    pub(super) fn anchor_mac(&self, anchor: &Anchor) -> Digest {
+        let fields: [Option<&[u8]>; 4] = [
+            Some(&anchor.seq.to_be_bytes()),
+            Some(anchor.hash.as_bytes()),
+            Some(&anchor.pruned_at.as_micros().to_be_bytes()),
+            Some(&anchor.pruned.to_be_bytes()),
+        ];
+        self.mac("silica audit anchor", &fields)
+    }
+
+    /// The code of a record at a place in the chain.
+    pub(super) fn hash(&self, seq: u64, previous: &Digest, entry: &Entry<'_>) -> Digest {
+        let fields = [
+            Some(previous.as_bytes().as_slice()),
+            Some(&seq.to_be_bytes()),
+            Some(&entry.time.as_micros().to_be_bytes()),
+            Some(entry.kind.name().as_bytes()),
+            entry.execution.map(str::as_bytes),
+            entry.tenant.map(str::as_bytes),
+            entry.sandbox.map(str::as_bytes),
+            Some(entry.body.as_bytes()),
+        ];
+        self.mac("silica audit record", &fields)
+    }
+
+    /// Every field goes in with its length, so that no two lists of fields give the same bytes.
+    fn mac(&self, purpose: &str, fields: &[Option<&[u8]>]) -> Digest {
+        let mut mac = self.0.clone();
+        for field in std::iter::once(&Some(purpose.as_bytes())).chain(fields) {
+            match field {
+                None => mac.update(&[0]),
+                Some(bytes) => {
+                    mac.update(&[1]);
+                    mac.update(&(bytes.len() as u64).to_be_bytes());
+                    mac.update(bytes);
+                }
+            }
+        }
+        Digest::from_bytes(mac.finalize().into_bytes().into())
+    }
+}
+
+impl Record {
+    /// What of it is authenticated, apart from its place.
+    pub(super) fn entry(&self) -> Entry<'_> {
+        Entry {
+            time: self.time,
+            kind: self.kind,
+            execution: self.execution.as_deref(),
+            tenant: self.tenant.as_deref(),
+            sandbox: self.sandbox.as_deref(),
+            body: &self.body,
+        }
+    }
+}
+
+/// Adds a record. The transaction it runs in has taken the write lock before, so whatever the file
+/// says the head is, no other process can add behind it meanwhile.
+pub(super) fn append(
+    connection: &Connection,
+    key: &ChainKey,
+    entry: &Entry<'_>,
+) -> Result<Head, Failure> {
+    let (before, mac) = stored_head(connection)?.ok_or(StoreError::AuditBroken)?;
+    // Going on from a head that was put back would hide what was cut off.
+    if mac != key.head_mac(&before) {
+        return Err(StoreError::AuditBroken.into());
+    }
+    let seq = before.seq + 1;
+    let hash = key.hash(seq, &before.hash, entry);
+    let Entry { time, kind, execution, tenant, sandbox, body } = entry;
+    let statement = "INSERT INTO audit (seq, time, kind, execution, tenant, sandbox, body, previous, \
+                     hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    connection.prepare_cached(statement)?.execute(params![
+        seq as i64,
+        time,
+        kind,
+        execution,
+        tenant,
+        sandbox,
+        body,
+        before.hash,
+        hash
+    ])?;
+    let head = Head { seq, hash };
+    let statement = "UPDATE audit_head SET seq = ?1, hash = ?2, mac = ?3 WHERE id = 1";
+    connection.prepare_cached(statement)?.execute(params![
+        seq as i64,
+        hash,
+        key.head_mac(&head)
+    ])?;
+    Ok(head)
+}
+
+/// The head as the file has it.
+pub(super) fn head(connection: &Connection) -> Result<Head, Failure> {
+    Ok(stored_head(connection)?.ok_or(StoreError::AuditBroken)?.0)
+}
+
+/// The head and its code; nothing if somebody has removed it.
+pub(super) fn stored_head(connection: &Connection) -> Result<Option<(Head, Digest)>, Failure> {
+    let statement = "SELECT seq, hash, mac FROM audit_head WHERE id = 1";
+    let head = connection
+        .prepare_cached(statement)?
+        .query_row([], |row| {
+            let head = Head { seq: row.get::<_, i64>(0)?.max(0) as u64, hash: row.get(1)? };
+            Ok((head, row.get(2)?))
+        })
+        .optional()?;
+    Ok(head)
+}
+
+/// By what the key can be told from others.
+pub(super) fn stored_check(connection: &Connection) -> Result<Option<Digest>, Failure> {
+    let statement = "SELECT key_check FROM audit_head WHERE id = 1";
+    Ok(connection.query_row(statement, [], |row| row.get(0)).optional()?)
+}
+
+/// The anchor and its code; nothing if nothing was ever pruned.
+pub(super) fn stored_anchor(connection: &Connection) -> Result<Option<(Anchor, Digest)>, Failure> {
+    let statement = "SELECT seq, hash, pruned_at, pruned, mac FROM audit_anchor WHERE id = 1";
+    let anchor = connection
+        .prepare_cached(statement)?
+        .query_row([], |row| {
+            let anchor = Anchor {
+                seq: row.get::<_, i64>(0)?.max(0) as u64,
+                hash: row.get(1)?,
+                pruned_at: row.get(2)?,
+                pruned: row.get::<_, i64>(3)?.max(0) as u64,
+            };
+            Ok((anchor, row.get(4)?))
+        })
+        .optional()?;
+    Ok(anchor)
+}
+
+fn has_head(connection: &Connection) -> Result<bool, Failure> {
+    Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM audit_head)", [], |row| row.get(0))?)
+}

@@ -1,0 +1,132 @@
+//! Records as they stand in the table.
+
+use std::str::FromStr;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+use crate::{Digest, IdError, Timestamp};
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// An execution begins.
+    Begin,
+    /// An execution has ended.
+    Finish,
+    /// Something else happened.
+    Note,
+}
+
+impl Kind {
+    /// Its name in the file and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Finish => "finish",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let kinds = [Self::Begin, Self::Finish, Self::Note];
+        let found = kinds.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| IdError::new("kind of record", text))
+    }
+}
+
+impl ToSql for Kind {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.name().into())
+    }
+}
+
+impl FromSql for Kind {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_str()?.parse().map_err(FromSqlError::other)
+    }
+}
+
+/// One record. Its texts are as they stand in the file and may have been changed by others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Its number: 1, 2, 3, without gaps.
+    pub seq: u64,
+    /// When it was written, by the clock.
+    pub time: Timestamp,
+    /// What it says.
+    pub kind: Kind,
+    /// Of which execution.
+    pub execution: Option<String>,
+    /// For whom.
+    pub tenant: Option<String>,
+    /// In which sandbox.
+    pub sandbox: Option<String>,
+    /// The rest, as JSON: exactly the bytes that are authenticated.
+    pub body: String,
+    /// The code of the record before.
+    pub previous: Digest,
+    /// The code of this one.
+    pub hash: Digest,
+}
+
+const COLUMNS: &str = "seq, time, kind, execution, tenant, sandbox, body, previous, hash";
+
+/// The last records, oldest first.
+pub(super) fn tail(connection: &Connection, count: usize) -> Result<Vec<Record>, Failure> {
+    let statement = format!(
+        "SELECT * FROM (SELECT {COLUMNS} FROM audit ORDER BY seq DESC LIMIT ?1) ORDER BY seq"
+    );
+    let mut statement = connection.prepare_cached(&statement)?;
+    let rows = statement.query_map([count as i64], record)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The records after a number, oldest first.
+pub(super) fn after(
+    connection: &Connection,
+    seq: u64,
+    count: usize,
+) -> Result<Vec<Record>, Failure> {
+    let statement = format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+    let mut statement = connection.prepare_cached(&statement)?;
+    let rows = statement.query_map(params![seq as i64, count as i64], record)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Calls `visit` for every record in order, holding one at a time. A row that is no record any more
+/// is an error of its own.
+pub(super) fn each<E: From<Failure>>(
+    connection: &Connection,
+    mut visit: impl FnMut(Result<Record, rusqlite::Error>) -> Result<(), E>,
+) -> Result<(), E> {
+    let statement = format!("SELECT {COLUMNS} FROM audit ORDER BY seq");
+    let mut statement = connection.prepare(&statement).map_err(Failure::from)?;
+    let mut rows = statement.query([]).map_err(Failure::from)?;
+    while let Some(row) = rows.next().map_err(Failure::from)? {
+        visit(record(row))?;
+    }
+    Ok(())
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    Ok(Record {
+        seq: row.get::<_, i64>("seq")?.max(0) as u64,
+        time: row.get("time")?,
+        kind: row.get("kind")?,
+        execution: row.get("execution")?,
+        tenant: row.get("tenant")?,
+        sandbox: row.get("sandbox")?,
+        body: row.get("body")?,
+        previous: row.get("previous")?,
+        hash: row.get("hash")?,
+    })
+}

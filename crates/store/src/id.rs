@@ -1,0 +1,155 @@
+//! Names of things that are kept: each its own type, checked once.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+
+use crate::StoreError;
+use crate::digest::to_hex;
+use crate::random::random;
+
+/// The longest id that is made by others.
+const ID_BYTES_MAX: usize = 64;
+/// How much of a wrong text is repeated in the message about it.
+const QUOTED_CHARS_MAX: usize = 80;
+
+/// A text that is not of the form it should have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {kind}")]
+pub struct IdError {
+    /// What was expected.
+    pub kind: &'static str,
+    /// What was there, shortened.
+    pub text: String,
+}
+
+impl IdError {
+    pub(crate) fn new(kind: &'static str, text: &str) -> Self {
+        Self { kind, text: text.chars().take(QUOTED_CHARS_MAX).collect() }
+    }
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks a text.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                let is_valid: fn(&str) -> bool = $is_valid;
+                if is_valid(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(IdError::new($kind, text))
+                }
+            }
+
+            /// Returns it as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(ToSqlOutput::from(self.0.as_str()))
+            }
+        }
+
+        impl FromSql for $name {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                Self::parse(value.as_str()?).map_err(|error| FromSqlError::Other(Box::new(error)))
+            }
+        }
+    };
+}
+
+id!(
+    /// The name of a key: `key_` and 12 hexadecimal digits. It is no secret.
+    KeyId,
+    "key's id (key_ and 12 hexadecimal digits)",
+    |text| has_form(text, "key_", 12, is_hex)
+);
+id!(
+    /// The name of a sandbox: `sbx_` and 20 lowercase letters or digits.
+    SandboxId,
+    "sandbox's id (sbx_ and 20 lowercase letters or digits)",
+    |text| has_form(text, "sbx_", 20, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+);
+id!(
+    /// The name of one execution: a cell, a command, a run.
+    ExecutionId,
+    "execution's id (letters, digits, - and _, at most 64)",
+    is_plain
+);
+id!(
+    /// Whose something is: a key's id, or a name of the server's own where there are no keys.
+    Tenant,
+    "tenant (letters, digits, - and _, at most 64)",
+    is_plain
+);
+
+impl KeyId {
+    pub(crate) fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("key_{}", to_hex(&random::<6>()?))))
+    }
+}
+
+impl SandboxId {
+    /// Makes a new one.
+    pub fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("sbx_{}", to_hex(&random::<10>()?))))
+    }
+}
+
+impl ExecutionId {
+    /// Makes a new one.
+    pub fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("exe_{}", to_hex(&random::<10>()?))))
+    }
+}
+
+impl From<&KeyId> for Tenant {
+    fn from(key: &KeyId) -> Self {
+        Self(key.0.clone())
+    }
+}
+
+fn has_form(text: &str, prefix: &str, length: usize, allowed: fn(u8) -> bool) -> bool {
+    text.strip_prefix(prefix).is_some_and(|rest| rest.len() == length && rest.bytes().all(allowed))
+}
+
+fn is_hex(byte: u8) -> bool {
+    byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
+}
+
+fn is_plain(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed)
+}

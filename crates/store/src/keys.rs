@@ -1,0 +1,230 @@
+//! Keys: who may use a server. The secret itself is never kept, only its digest.
+//!
+//! A look-up goes through memory. Changes by this process are seen at once; changes by another one
+//! (`silica key revoke` beside a running server) within [`KEYS_AGE_MAX`].
+
+mod cache;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+
+use crate::audit::{Note, append_note};
+use crate::error::Failure;
+use crate::{Digest, KeyId, Read, Store, StoreError, Tenant, Timestamp, Write};
+
+pub(crate) use cache::KeyCache;
+pub use cache::{KEYS_AGE_MAX, KeyMatch};
+pub use secret::Secret;
+
+/// The most keys there can be, revoked ones included; all are held in memory.
+const KEYS_MAX: usize = 10_000;
+/// The longest name of a key.
+const NAME_CHARS_MAX: usize = 100;
+/// The longest limits of a key's own.
+const LIMITS_BYTES_MAX: usize = 16 * 1024;
+
+/// What is known of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyRecord {
+    /// Its id, which is no secret.
+    pub id: KeyId,
+    /// What people call it.
+    pub name: String,
+    /// Whether it may do everything.
+    pub admin: bool,
+    /// Limits of its own as JSON, whatever they mean to the server.
+    pub limits: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A key to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: KeyName,
+    /// Whether it may do everything.
+    pub admin: bool,
+    /// Limits of its own as JSON, whatever they mean to the server.
+    pub limits: Option<String>,
+}
+
+/// A key's name: one line of text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyName(String);
+
+/// A text that cannot be a key's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a key's name is 1 to {NAME_CHARS_MAX} characters on one line, without spaces around them")]
+pub struct KeyNameError;
+
+impl KeyName {
+    /// Checks a text.
+    pub fn new(text: &str) -> Result<Self, KeyNameError> {
+        let length = text.chars().count();
+        let fits = (1..=NAME_CHARS_MAX).contains(&length) && text.trim() == text;
+        if fits && !text.chars().any(char::is_control) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(KeyNameError)
+        }
+    }
+}
+
+/// What became of a wish to revoke a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// It is revoked now.
+    Done(KeyRecord),
+    /// It had been revoked before.
+    Before(KeyRecord),
+    /// There is no such key.
+    Unknown,
+}
+
+/// The keys of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'store> {
+    store: &'store Store,
+}
+
+impl<'store> Keys<'store> {
+    pub(crate) fn new(store: &'store Store) -> Self {
+        Self { store }
+    }
+
+    /// Makes a key. Its secret is in the answer and nowhere else.
+    pub fn create(self, new: NewKey) -> Write<(KeyRecord, Secret)> {
+        let size = new.limits.as_ref().map_or(0, String::len);
+        let prepared = StoreError::check_size("limits in bytes", size, LIMITS_BYTES_MAX)
+            .and_then(|()| Ok((KeyId::random()?, Secret::random()?)));
+        let (id, secret) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Write::refused(error),
+        };
+        let record = KeyRecord {
+            id,
+            name: new.name.0,
+            admin: new.admin,
+            limits: new.limits,
+            created_at: self.store.now(),
+            revoked_at: None,
+        };
+        let cache = self.store.key_cache().clone();
+        self.store.write_chained(
+            move |connection, chain| {
+                insert(connection, &record, &secret.digest())?;
+                let note = Note::new("key_created")
+                    .with("key", record.id.as_str())
+                    .with("name", &record.name)
+                    .with("admin", if record.admin { "true" } else { "false" });
+                append_note(connection, chain, record.created_at, &note)?;
+                Ok((record, secret))
+            },
+            move || cache.forget(),
+        )
+    }
+
+    /// Finds who presents a secret. It looks in memory; once in a while it reads one row of the file.
+    pub fn find_by_secret(self, text: &str) -> Result<KeyMatch, StoreError> {
+        match Secret::parse(text) {
+            Some(secret) => self.store.key_cache().find(self.store.readers(), &secret.digest()),
+            None => Ok(KeyMatch::Unknown),
+        }
+    }
+
+    /// Whether the key of a tenant may still be used. It looks where [`Self::find_by_secret`] does.
+    pub fn is_active(self, tenant: &Tenant) -> Result<bool, StoreError> {
+        self.store.key_cache().is_active(self.store.readers(), tenant)
+    }
+
+    /// All keys, oldest first.
+    pub fn list(self) -> Read<Vec<KeyRecord>> {
+        self.store.read(|connection| {
+            Ok(load(connection)?.into_iter().map(|(_, record)| record).collect())
+        })
+    }
+
+    /// Revokes a key for good.
+    pub fn revoke(self, id: &KeyId) -> Write<Revocation> {
+        let (id, now, cache) = (id.clone(), self.store.now(), self.store.key_cache().clone());
+        self.store.write_chained(
+            move |connection, chain| {
+                let Some(mut record) = get(connection, &id)? else {
+                    return Ok(Revocation::Unknown);
+                };
+                if record.revoked_at.is_some() {
+                    return Ok(Revocation::Before(record));
+                }
+                let statement = "UPDATE key SET revoked_at = ?2 WHERE id = ?1";
+                connection.prepare_cached(statement)?.execute(params![id, now])?;
+                count_change(connection)?;
+                let note =
+                    Note::new("key_revoked").with("key", id.as_str()).with("name", &record.name);
+                append_note(connection, chain, now, &note)?;
+                record.revoked_at = Some(now);
+                Ok(Revocation::Done(record))
+            },
+            move || cache.forget(),
+        )
+    }
+}
+
+const COLUMNS: &str = "id, name, admin, limits, created_at, revoked_at, digest";
+
+fn insert(connection: &Connection, record: &KeyRecord, digest: &Digest) -> Result<(), Failure> {
+    let count: i64 = connection.query_row("SELECT count(*) FROM key", [], |row| row.get(0))?;
+    StoreError::check_size("the number of keys", count as usize + 1, KEYS_MAX)?;
+    let KeyRecord { id, name, admin, limits, created_at, revoked_at } = record;
+    let inserted = connection
+        .prepare_cached(&format!(
+            "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+        ))?
+        .execute(params![id, name, admin, limits, created_at, revoked_at, digest])
+        .map_err(Failure::from);
+    if inserted.as_ref().is_err_and(Failure::is_conflict) {
+        return Err(StoreError::Duplicate { id: id.to_string() }.into());
+    }
+    inserted?;
+    count_change(connection)
+}
+
+/// Lets other processes know that the keys are not what they were.
+fn count_change(connection: &Connection) -> Result<(), Failure> {
+    let statement = "UPDATE change SET count = count + 1 WHERE name = 'keys'";
+    connection.prepare_cached(statement)?.execute([])?;
+    Ok(())
+}
+
+fn changes(connection: &Connection) -> Result<i64, Failure> {
+    let statement = "SELECT count FROM change WHERE name = 'keys'";
+    Ok(connection.prepare_cached(statement)?.query_row([], |row| row.get(0))?)
+}
+
+fn get(connection: &Connection, id: &KeyId) -> Result<Option<KeyRecord>, Failure> {
+    let statement = format!("SELECT {COLUMNS} FROM key WHERE id = ?1");
+    Ok(connection.prepare_cached(&statement)?.query_row([id], record).optional()?)
+}
+
+fn load(connection: &Connection) -> Result<Vec<(Digest, KeyRecord)>, Failure> {
+    let statement = format!("SELECT {COLUMNS} FROM key ORDER BY created_at, id LIMIT {KEYS_MAX}");
+    let mut statement = connection.prepare_cached(&statement)?;
+    let rows = statement.query_map([], |row| Ok((row.get("digest")?, record(row)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
+    Ok(KeyRecord {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        admin: row.get("admin")?,
+        limits: row.get("limits")?,
+        created_at: row.get("created_at")?,
+        revoked_at: row.get("revoked_at")?,
+    })
+}

@@ -1,0 +1,178 @@
+//! Keys: made, found, revoked, by this process and by another.
+
+use proptest::prelude::*;
+
+use super::{KeyMatch, KeyName, NewKey, Revocation, Secret};
+use crate::audit::NoteBody;
+use crate::testing::{Ground, eventually};
+use crate::{KeyId, Store, StoreError, Timestamp};
+
+fn new(name: &str) -> NewKey {
+    NewKey { name: KeyName::new(name).unwrap(), admin: false, limits: None }
+}
+
+fn active(store: &Store, secret: &str) -> bool {
+    matches!(store.keys().find_by_secret(secret).unwrap(), KeyMatch::Active(_))
+}
+
+#[test]
+fn key_is_found_by_its_secret_in_both_spellings() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let wanted = NewKey {
+        admin: true,
+        limits: Some(r#"{"memory_bytes":1}"#.to_owned()),
+        ..new("build server")
+    };
+    let (record, secret) = store.keys().create(wanted).wait().unwrap();
+    assert_eq!((record.name.as_str(), record.admin), ("build server", true));
+    assert_eq!(record.created_at, Timestamp::from_micros(1_000_000));
+    let text = secret.reveal();
+    let digits = text.strip_prefix("silica_").unwrap();
+    assert_eq!(digits.len(), 40);
+    for spelling in [text.clone(), format!("e2b_{digits}")] {
+        let found = store.keys().find_by_secret(&spelling).unwrap();
+        assert!(matches!(found, KeyMatch::Active(found) if *found == record));
+    }
+    assert_eq!(store.keys().list().wait().unwrap(), [record]);
+}
+
+#[test]
+fn what_is_no_key_finds_nobody() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let (_, secret) = store.keys().create(new("a")).wait().unwrap();
+    let text = secret.reveal();
+    let digits = text.strip_prefix("silica_").unwrap();
+    let wrong = [
+        String::new(),
+        digits.to_owned(),
+        format!("{text} "),
+        format!("{text}0"),
+        text.to_uppercase(),
+        format!("sk_{digits}"),
+        format!("silica_e2b_{digits}"),
+        format!("silica_{}", "0".repeat(40)),
+        format!("silica_{}", "é".repeat(20)),
+    ];
+    for text in wrong {
+        assert_eq!(store.keys().find_by_secret(&text).unwrap(), KeyMatch::Unknown, "{text}");
+    }
+}
+
+#[test]
+fn revoked_key_is_told_from_an_unknown_one() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let (record, secret) = store.keys().create(new("a")).wait().unwrap();
+    assert!(active(&store, &secret.reveal()));
+    ground.set_time(2_000_000);
+    let Revocation::Done(revoked) = store.keys().revoke(&record.id).wait().unwrap() else {
+        panic!("it was there");
+    };
+    assert_eq!(revoked.revoked_at, Some(Timestamp::from_micros(2_000_000)));
+    let found = store.keys().find_by_secret(&secret.reveal()).unwrap();
+    assert!(matches!(found, KeyMatch::Revoked(found) if *found == revoked));
+    ground.set_time(3_000_000);
+    let again = store.keys().revoke(&record.id).wait().unwrap();
+    assert_eq!(again, Revocation::Before(revoked));
+    let unknown = KeyId::parse("key_000000000000").unwrap();
+    assert_eq!(store.keys().revoke(&unknown).wait().unwrap(), Revocation::Unknown);
+}
+
+#[test]
+fn change_by_another_process_is_seen_when_memory_has_aged() {
+    let ground = Ground::new();
+    let (server, tool) = (ground.open(), ground.open());
+    let (record, secret) = tool.keys().create(new("a")).wait().unwrap();
+    assert!(active(&server, &secret.reveal()));
+    tool.keys().revoke(&record.id).wait().unwrap();
+    assert!(eventually(|| !active(&server, &secret.reveal())));
+    let (_, second) = tool.keys().create(new("b")).wait().unwrap();
+    assert!(eventually(|| active(&server, &second.reveal())));
+}
+
+#[test]
+fn keys_are_read_again_only_when_they_changed() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let (_, secret) = store.keys().create(new("a")).wait().unwrap();
+    assert!(active(&store, &secret.reveal()));
+    // The file says otherwise now, without the counter that tells of changes.
+    ground.tamper("DELETE FROM key");
+    store.key_cache().forget();
+    assert!(active(&store, &secret.reveal()));
+}
+
+#[test]
+fn secret_is_nowhere_in_the_files_and_in_no_debug_text() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let answer = store.keys().create(new("a")).wait().unwrap();
+    let text = answer.1.reveal();
+    let digits = text.strip_prefix("silica_").unwrap().to_owned();
+    assert!(!format!("{answer:?}").contains(&digits));
+    assert!(format!("{answer:?}").contains("****"));
+    store.close_wait();
+    for entry in std::fs::read_dir(ground.path().parent().unwrap()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(40).any(|window| window == digits.as_bytes()));
+    }
+}
+
+#[test]
+fn making_and_revoking_stand_in_the_audit_log() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let (record, _) = store.keys().create(new("a")).wait().unwrap();
+    store.keys().revoke(&record.id).wait().unwrap();
+    store.keys().revoke(&record.id).wait().unwrap();
+    let notes: Vec<NoteBody> = store
+        .audit()
+        .tail(10)
+        .wait()
+        .unwrap()
+        .iter()
+        .map(|record| serde_json::from_str(&record.body).unwrap())
+        .collect();
+    let events: Vec<&str> = notes.iter().map(|note| note.event.as_str()).collect();
+    assert_eq!(events, ["key_created", "key_revoked"]);
+    assert_eq!(notes[0].details["key"], record.id.as_str());
+    assert_eq!(notes[0].details["admin"], "false");
+}
+
+#[test]
+fn bounds_are_kept() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let long = NewKey { limits: Some("x".repeat(16 * 1024 + 1)), ..new("a") };
+    let error = store.keys().create(long).wait().unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { max: 16_384, .. }), "{error}");
+    ground.tamper(
+        "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number LIMIT 10000)
+         INSERT INTO key (id, name, digest, admin, created_at)
+         SELECT printf('key_%012x', n), 'x', randomblob(32), 0, n FROM number",
+    );
+    let error = store.keys().create(new("one more")).wait().unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { size: 10_001, .. }), "{error}");
+}
+
+#[test]
+fn names_are_one_line() {
+    let long = "x".repeat(101);
+    for wrong in ["", " a", "a ", "a\nb", "\u{1b}[31m", &long] {
+        assert!(KeyName::new(wrong).is_err(), "{wrong:?}");
+    }
+    for right in ["a", "Zoë's laptop", "ci (main)"] {
+        assert!(KeyName::new(right).is_ok(), "{right}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn only_the_two_spellings_are_read(text in "(silica_|e2b_|x)?[0-9a-f]{38,42}") {
+        let digits = text.trim_start_matches("silica_").trim_start_matches("e2b_");
+        let expected = digits.len() == 40 && text.len() > 40 && !text.starts_with('x');
+        prop_assert_eq!(Secret::parse(&text).is_some(), expected);
+    }
+}

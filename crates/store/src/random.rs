@@ -1,0 +1,20 @@
+//! Random bytes from the kernel.
+
+use std::sync::Arc;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::StoreError;
+
+/// Returns random bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).map_err(|errno| {
+            let doing = "cannot get random bytes from the kernel".to_owned();
+            StoreError::Io { doing, source: Arc::new(errno.into()) }
+        })?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,126 @@
+//! What shares a transaction and what does not.
+
+use std::sync::mpsc::{Sender, channel};
+
+use tokio::task::JoinHandle;
+
+use crate::error::Failure;
+use crate::testing::Ground;
+use crate::{Store, StoreError, Write};
+
+fn scratch() -> (Ground, Store) {
+    let ground = Ground::new();
+    let store = ground.open();
+    ground.tamper("CREATE TABLE scratch (name TEXT)");
+    (ground, store)
+}
+
+fn insert(store: &Store, name: &'static str, then: Result<(), StoreError>) -> Write<()> {
+    store.write(move |connection| {
+        connection.execute("INSERT INTO scratch VALUES (?1)", [name])?;
+        then.map_err(Failure::from)
+    })
+}
+
+fn rows(ground: &Ground) -> Vec<String> {
+    let hands = ground.hands();
+    let mut statement = hands.prepare("SELECT name FROM scratch ORDER BY rowid").unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// Keeps the writer busy, in a transaction of its own, until the sender is dropped.
+async fn hold(store: &Store) -> (JoinHandle<Result<(), StoreError>>, Sender<()>) {
+    let (release, released) = channel::<()>();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let held = store.write(move |_| {
+        let _ = begun.send(());
+        let _ = released.recv();
+        Ok(())
+    });
+    let held = tokio::spawn(held.into_future());
+    has_begun.await.unwrap();
+    (held, release)
+}
+
+/// Has all of them queued: on one thread a task that was spawned runs until it has to wait.
+async fn queue(writes: Vec<Write<()>>) -> Vec<JoinHandle<Result<(), StoreError>>> {
+    let writes = writes.into_iter().map(|write| tokio::spawn(write.into_future())).collect();
+    tokio::task::yield_now().await;
+    writes
+}
+
+/// Queues all while the writer is held, so that they share a transaction.
+async fn together(store: &Store, writes: Vec<Write<()>>) -> Vec<Result<(), StoreError>> {
+    let (held, release) = hold(store).await;
+    let writes = queue(writes).await;
+    drop(release);
+    held.await.unwrap().unwrap();
+    let mut ends = Vec::new();
+    for write in writes {
+        ends.push(write.await.unwrap());
+    }
+    ends
+}
+
+#[tokio::test]
+async fn failure_of_one_undoes_only_its_own_work() {
+    let (ground, store) = scratch();
+    let writes = vec![
+        insert(&store, "first", Ok(())),
+        insert(&store, "second", Err(StoreError::Duplicate { id: "second".to_owned() })),
+        insert(&store, "third", Ok(())),
+    ];
+    let ends = together(&store, writes).await;
+    assert!(ends[0].is_ok() && ends[2].is_ok(), "{ends:?}");
+    assert!(matches!(&ends[1], Err(StoreError::Duplicate { id }) if id == "second"), "{ends:?}");
+    assert_eq!(rows(&ground), ["first", "third"]);
+}
+
+#[tokio::test]
+async fn lost_transaction_fails_everybody_in_it_and_nobody_after() {
+    let (ground, store) = scratch();
+    let loses = store.write(|connection| {
+        connection.execute_batch("ROLLBACK")?;
+        Err(StoreError::Full { path: "x".into() }.into())
+    });
+    let writes = vec![insert(&store, "first", Ok(())), loses, insert(&store, "third", Ok(()))];
+    for end in together(&store, writes).await {
+        assert!(matches!(end, Err(StoreError::Full { .. })), "{end:?}");
+    }
+    assert_eq!(rows(&ground), [""; 0]);
+    insert(&store, "later", Ok(())).await.unwrap();
+    assert_eq!(rows(&ground), ["later"]);
+}
+
+#[tokio::test]
+async fn what_was_queued_is_done_though_nobody_waits() {
+    let (ground, store) = scratch();
+    let (held, release) = hold(&store).await;
+    let abandoned = queue(vec![insert(&store, "abandoned", Ok(()))]).await.pop().unwrap();
+    abandoned.abort();
+    assert!(abandoned.await.unwrap_err().is_cancelled());
+    drop(release);
+    held.await.unwrap().unwrap();
+    insert(&store, "last", Ok(())).await.unwrap();
+    assert_eq!(rows(&ground), ["abandoned", "last"]);
+}
+
+#[test]
+fn what_fails_alone_is_undone() {
+    let (ground, store) = scratch();
+    let failed = insert(&store, "x", Err(StoreError::AuditBroken)).wait();
+    assert!(matches!(failed, Err(StoreError::AuditBroken)));
+    assert_eq!(rows(&ground), [""; 0]);
+}
+
+#[test]
+fn everything_before_a_closing_is_done_and_nothing_after() {
+    let (ground, store) = scratch();
+    insert(&store, "before", Ok(())).wait().unwrap();
+    store.close_wait();
+    let refused = insert(&store, "after", Ok(())).wait();
+    assert!(matches!(refused, Err(StoreError::Closed)), "{refused:?}");
+    store.close_wait();
+    assert_eq!(rows(&ground), ["before"]);
+}
