@@ -1,0 +1,409 @@
+//! Fair use: what each key may have at once and per minute, and whose turn it is.
+//!
+//! Everything that runs code takes a place in a bounded queue, then a turn. Turns go round the keys, so
+//! a key with a thousand cells waiting delays another's only cell by one cell and no more.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use silica_store::Tenant;
+use tokio::sync::oneshot;
+
+/// What one key may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quota {
+    /// Requests, on average.
+    pub requests_per_second: f64,
+    /// Requests at once after a pause.
+    pub request_burst: f64,
+    /// Living sandboxes.
+    pub sandboxes: usize,
+    /// Cells and commands in the foreground that run.
+    pub running: usize,
+    /// Cells that wait.
+    pub queued: usize,
+    /// Bytes uploaded in a minute.
+    pub upload_bytes_per_minute: u64,
+    /// Bytes printed and downloaded in a minute.
+    pub output_bytes_per_minute: u64,
+    /// Processor seconds in a minute; 0 for no limit.
+    pub cpu_seconds_per_minute: u64,
+}
+
+/// What the whole server takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cells that run.
+    pub running: usize,
+    /// Cells that wait.
+    pub queued: usize,
+    /// Living sandboxes.
+    pub sandboxes: usize,
+}
+
+/// Why something was not let in, and when to come back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too many requests.
+    #[error("this key sends more requests per second than it may")]
+    Rate(Duration),
+    /// Something the key has used up for now.
+    #[error("this key has used all its {what} for now: {most}")]
+    Quota {
+        /// Of what.
+        what: &'static str,
+        /// How much it may have.
+        most: u64,
+        /// When there is more, if time brings it.
+        retry: Duration,
+    },
+    /// The queue in front of execution.
+    #[error("{queued} cells are waiting already")]
+    QueueFull {
+        /// How many.
+        queued: usize,
+    },
+}
+
+impl Refusal {
+    /// When to come back.
+    pub fn retry_after(&self) -> Duration {
+        match self {
+            Self::Rate(retry) | Self::Quota { retry, .. } => *retry,
+            Self::QueueFull { .. } => Duration::from_secs(1),
+        }
+    }
+}
+
+/// The doorkeeper.
+#[derive(Clone, Debug)]
+pub struct Admission(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    quota: Quota,
+    capacity: Capacity,
+    closed: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    queued: usize,
+    sandboxes: usize,
+    keys: HashMap<Tenant, Key>,
+    /// Keys with somebody waiting for a turn, the next first.
+    turns: VecDeque<Tenant>,
+}
+
+#[derive(Debug)]
+struct Key {
+    running: usize,
+    queued: usize,
+    sandboxes: usize,
+    waiting: VecDeque<oneshot::Sender<Running>>,
+    requests: Bucket,
+    upload: Bucket,
+    output: Bucket,
+    cpu: Bucket,
+}
+
+/// Something that refills with time. It may go below zero for what was only known afterwards.
+#[derive(Debug)]
+struct Bucket {
+    level: f64,
+    most: f64,
+    per_second: f64,
+    since: Instant,
+}
+
+impl Bucket {
+    fn new(most: f64, per_second: f64, now: Instant) -> Self {
+        Self { level: most, most, per_second, since: now }
+    }
+
+    fn per_minute(most: u64, now: Instant) -> Self {
+        Self::new(most as f64, most as f64 / 60.0, now)
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.since).as_secs_f64();
+        self.level = (self.level + passed * self.per_second).min(self.most);
+        self.since = now;
+    }
+
+    /// Takes what is there or says how long until it is.
+    fn take(&mut self, amount: f64, now: Instant) -> Result<(), Duration> {
+        self.refill(now);
+        if self.level >= amount {
+            self.level -= amount;
+            return Ok(());
+        }
+        let seconds = (amount - self.level) / self.per_second.max(f64::MIN_POSITIVE);
+        Err(Duration::from_secs_f64(seconds.min(3600.0)))
+    }
+
+    /// Takes what has been used already.
+    fn charge(&mut self, amount: f64, now: Instant) {
+        self.refill(now);
+        self.level -= amount;
+    }
+}
+
+impl Key {
+    fn new(quota: &Quota, now: Instant) -> Self {
+        Self {
+            running: 0,
+            queued: 0,
+            sandboxes: 0,
+            waiting: VecDeque::new(),
+            requests: Bucket::new(quota.request_burst, quota.requests_per_second, now),
+            upload: Bucket::per_minute(quota.upload_bytes_per_minute, now),
+            output: Bucket::per_minute(quota.output_bytes_per_minute, now),
+            cpu: Bucket::per_minute(quota.cpu_seconds_per_minute, now),
+        }
+    }
+}
+
+/// How much of everything is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Cells that run.
+    pub running: usize,
+    /// Cells that wait.
+    pub queued: usize,
+    /// Living sandboxes.
+    pub sandboxes: usize,
+}
+
+impl Admission {
+    /// A doorkeeper of an empty house.
+    pub fn new(quota: Quota, capacity: Capacity) -> Self {
+        Self(Arc::new(Shared { quota, capacity, closed: false.into(), state: Mutex::default() }))
+    }
+
+    /// What each key may use.
+    pub fn quota(&self) -> &Quota {
+        &self.0.quota
+    }
+
+    /// Has nothing new let in from now on; what is in the queue still gets its turn.
+    pub fn close(&self) {
+        self.0.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing new is let in.
+    pub fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+
+    /// How much is in use: on the whole, and by one key.
+    pub fn load(&self, tenant: Option<&Tenant>) -> Load {
+        let state = self.0.lock();
+        match tenant {
+            None => {
+                let (running, queued, sandboxes) = (state.running, state.queued, state.sandboxes);
+                Load { running, queued, sandboxes }
+            }
+            Some(tenant) => state.keys.get(tenant).map_or(Load::default(), |key| {
+                let (running, queued, sandboxes) = (key.running, key.queued, key.sandboxes);
+                Load { running, queued, sandboxes }
+            }),
+        }
+    }
+
+    /// Counts a request.
+    pub fn request(&self, tenant: &Tenant) -> Result<(), Refusal> {
+        let now = Instant::now();
+        self.0.with_key(tenant, |key| key.requests.take(1.0, now).map_err(Refusal::Rate))
+    }
+
+    /// Counts bytes that come in.
+    pub fn upload(&self, tenant: &Tenant, bytes: u64) -> Result<(), Refusal> {
+        let (now, most) = (Instant::now(), self.0.quota.upload_bytes_per_minute);
+        let what = "upload bytes per minute";
+        self.0.with_key(tenant, |key| {
+            let taken = key.upload.take(bytes as f64, now);
+            taken.map_err(|retry| Refusal::Quota { what, most, retry })
+        })
+    }
+
+    /// Charges a key for what its code has printed and used.
+    pub fn charge(&self, tenant: &Tenant, output_bytes: u64, cpu: Duration) {
+        let now = Instant::now();
+        self.0.with_key(tenant, |key| {
+            key.output.charge(output_bytes as f64, now);
+            key.cpu.charge(cpu.as_secs_f64(), now);
+        });
+    }
+
+    /// A place for a sandbox; given back when it is dropped.
+    pub fn sandbox(&self, tenant: &Tenant) -> Result<Place, Refusal> {
+        let shared = &self.0;
+        let mut state = shared.lock();
+        if state.sandboxes >= shared.capacity.sandboxes {
+            let most = shared.capacity.sandboxes as u64;
+            let what = "sandboxes on this server";
+            return Err(Refusal::Quota { what, most, retry: Duration::from_secs(5) });
+        }
+        let key = shared.key(&mut state, tenant);
+        if key.sandboxes >= shared.quota.sandboxes {
+            let (what, most) = ("sandboxes", shared.quota.sandboxes as u64);
+            return Err(Refusal::Quota { what, most, retry: Duration::from_secs(5) });
+        }
+        key.sandboxes += 1;
+        state.sandboxes += 1;
+        Ok(Place { admission: self.clone(), tenant: tenant.clone(), kind: Kind::Sandbox })
+    }
+
+    /// A place in the queue.
+    pub fn queue(&self, tenant: &Tenant) -> Result<Queued, Refusal> {
+        let (shared, now) = (&self.0, Instant::now());
+        let mut state = shared.lock();
+        if state.queued >= shared.capacity.queued {
+            return Err(Refusal::QueueFull { queued: state.queued });
+        }
+        let quota = &shared.quota;
+        let key = shared.key(&mut state, tenant);
+        if key.queued >= quota.queued {
+            return Err(Refusal::QueueFull { queued: key.queued });
+        }
+        if quota.cpu_seconds_per_minute > 0 {
+            let (what, most) = ("processor seconds per minute", quota.cpu_seconds_per_minute);
+            key.cpu.take(0.0, now).map_err(|retry| Refusal::Quota { what, most, retry })?;
+        }
+        let (what, most) = ("output bytes per minute", quota.output_bytes_per_minute);
+        key.output.take(0.0, now).map_err(|retry| Refusal::Quota { what, most, retry })?;
+        key.queued += 1;
+        state.queued += 1;
+        Ok(Queued(Place { admission: self.clone(), tenant: tenant.clone(), kind: Kind::Queued }))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Counters only; a panic elsewhere leaves nothing halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key<'a>(&self, state: &'a mut State, tenant: &Tenant) -> &'a mut Key {
+        let make = || Key::new(&self.quota, Instant::now());
+        state.keys.entry(tenant.clone()).or_insert_with(make)
+    }
+
+    fn with_key<T>(&self, tenant: &Tenant, act: impl FnOnce(&mut Key) -> T) -> T {
+        let mut state = self.lock();
+        act(self.key(&mut state, tenant))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Sandbox,
+    Queued,
+    Running,
+    /// Counted by nobody any more.
+    Nothing,
+}
+
+/// Something that is counted for as long as it is held.
+#[derive(Debug)]
+pub struct Place {
+    admission: Admission,
+    tenant: Tenant,
+    kind: Kind,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Kind::Nothing = self.kind {
+            return;
+        }
+        let mut state = self.admission.0.lock();
+        let state = &mut *state;
+        let Some(key) = state.keys.get_mut(&self.tenant) else { return };
+        match self.kind {
+            Kind::Sandbox => {
+                (key.sandboxes, state.sandboxes) = (key.sandboxes - 1, state.sandboxes - 1);
+            }
+            Kind::Queued => (key.queued, state.queued) = (key.queued - 1, state.queued - 1),
+            Kind::Running => (key.running, state.running) = (key.running - 1, state.running - 1),
+            Kind::Nothing => {}
+        }
+        if let Kind::Running = self.kind {
+            self.admission.grant(state);
+        }
+    }
+}
+
+/// A place in the queue.
+#[derive(Debug)]
+pub struct Queued(Place);
+
+/// A turn; the next gets one when it is dropped.
+#[derive(Debug)]
+pub struct Running(Place);
+
+impl Queued {
+    /// Waits for a turn.
+    pub async fn turn(self) -> Running {
+        let receiver = {
+            let admission = &self.0.admission;
+            let mut state = admission.0.lock();
+            let (sender, receiver) = oneshot::channel();
+            let key = admission.0.key(&mut state, &self.0.tenant);
+            if key.waiting.is_empty() {
+                state.turns.push_back(self.0.tenant.clone());
+            }
+            let key = admission.0.key(&mut state, &self.0.tenant);
+            key.waiting.push_back(sender);
+            admission.grant(&mut state);
+            receiver
+        };
+        // The sender lives in the state that this place keeps alive, until it sends.
+        receiver.await.expect("turns are given while the doorkeeper lives")
+    }
+}
+
+impl Admission {
+    /// Gives out turns while there are any, one key after the other.
+    fn grant(&self, state: &mut State) {
+        let mut passed_over = 0;
+        while state.running < self.0.capacity.running && passed_over < state.turns.len() {
+            let Some(tenant) = state.turns.pop_front() else { return };
+            let Some(key) = state.keys.get_mut(&tenant) else { continue };
+            key.waiting.retain(|waiting| !waiting.is_closed());
+            if key.waiting.is_empty() {
+                continue;
+            }
+            if key.running >= self.0.quota.running {
+                state.turns.push_back(tenant);
+                passed_over += 1;
+                continue;
+            }
+            passed_over = 0;
+            let Some(waiting) = key.waiting.pop_front() else { continue };
+            key.running += 1;
+            state.running += 1;
+            if !key.waiting.is_empty() {
+                state.turns.push_back(tenant.clone());
+            }
+            let place = Place { admission: self.clone(), tenant, kind: Kind::Running };
+            if let Err(running) = waiting.send(Running(place)) {
+                // It went away this very moment. Dropping the turn would lock again.
+                let Running(mut place) = running;
+                if let Some(key) = state.keys.get_mut(&place.tenant) {
+                    key.running -= 1;
+                }
+                state.running -= 1;
+                place.kind = Kind::Nothing;
+            }
+        }
+    }
+}

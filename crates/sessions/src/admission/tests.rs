@@ -1,0 +1,137 @@
+//! Turns go round, bounds hold, and what is dropped is given back.
+
+use std::time::Duration;
+
+use silica_store::Tenant;
+
+use super::{Admission, Capacity, Load, Quota, Refusal};
+
+fn tenant(name: &str) -> Tenant {
+    Tenant::parse(name).unwrap()
+}
+
+fn quota() -> Quota {
+    Quota {
+        requests_per_second: 10.0,
+        request_burst: 5.0,
+        sandboxes: 2,
+        running: 2,
+        queued: 8,
+        upload_bytes_per_minute: 1000,
+        output_bytes_per_minute: 1000,
+        cpu_seconds_per_minute: 10,
+    }
+}
+
+fn admission(running: usize) -> Admission {
+    Admission::new(quota(), Capacity { running, queued: 12, sandboxes: 3 })
+}
+
+#[tokio::test]
+async fn turns_go_round_the_keys() {
+    let admission = admission(1);
+    let first = admission.queue(&tenant("a")).unwrap().turn().await;
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut waiting = Vec::new();
+    for (name, count) in [("a", 3), ("b", 1), ("c", 2)] {
+        for _ in 0..count {
+            let (queued, sender) = (admission.queue(&tenant(name)).unwrap(), sender.clone());
+            waiting.push(tokio::spawn(async move {
+                let turn = queued.turn().await;
+                sender.send(name).unwrap();
+                drop(turn);
+            }));
+            tokio::task::yield_now().await;
+        }
+    }
+    drop((first, sender));
+    for task in waiting {
+        task.await.unwrap();
+    }
+    let mut seen = Vec::new();
+    while let Some(name) = order.recv().await {
+        seen.push(name);
+    }
+    assert_eq!(seen, ["a", "b", "c", "a", "c", "a"]);
+    assert_eq!(admission.load(None), Load::default());
+}
+
+#[tokio::test]
+async fn a_key_has_no_more_turns_than_it_may() {
+    let admission = admission(4);
+    let one = admission.queue(&tenant("a")).unwrap().turn().await;
+    let _two = admission.queue(&tenant("a")).unwrap().turn().await;
+    let third = admission.queue(&tenant("a")).unwrap().turn();
+    tokio::pin!(third);
+    assert!(tokio::time::timeout(Duration::from_millis(20), third.as_mut()).await.is_err());
+    let _other = admission.queue(&tenant("b")).unwrap().turn().await;
+    drop(one);
+    third.await;
+}
+
+#[tokio::test]
+async fn whoever_goes_away_while_waiting_leaves_no_trace() {
+    let admission = admission(1);
+    let held = admission.queue(&tenant("a")).unwrap().turn().await;
+    let queued = admission.queue(&tenant("b")).unwrap();
+    let gone = tokio::time::timeout(Duration::from_millis(5), queued.turn()).await;
+    assert!(gone.is_err());
+    drop(held);
+    assert_eq!(admission.load(None), Load::default());
+    admission.queue(&tenant("c")).unwrap().turn().await;
+}
+
+#[test]
+fn queues_are_bounded_for_each_and_for_all() {
+    let admission = admission(1);
+    let mut held: Vec<_> = (0..8).map(|_| admission.queue(&tenant("a")).unwrap()).collect();
+    assert_eq!(admission.queue(&tenant("a")).unwrap_err(), Refusal::QueueFull { queued: 8 });
+    held.extend((0..4).map(|_| admission.queue(&tenant("b")).unwrap()));
+    assert_eq!(admission.queue(&tenant("c")).unwrap_err(), Refusal::QueueFull { queued: 12 });
+    held.clear();
+    admission.queue(&tenant("c")).unwrap();
+}
+
+#[test]
+fn sandboxes_are_bounded_for_each_and_for_all() {
+    let admission = admission(1);
+    let held: Vec<_> = (0..2).map(|_| admission.sandbox(&tenant("a")).unwrap()).collect();
+    let refused = admission.sandbox(&tenant("a")).unwrap_err();
+    assert_eq!(refused.to_string(), "this key has used all its sandboxes for now: 2");
+    let _other = admission.sandbox(&tenant("b")).unwrap();
+    let refused = admission.sandbox(&tenant("c")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "this key has used all its sandboxes on this server for now: 3"
+    );
+    drop(held);
+    admission.sandbox(&tenant("a")).unwrap();
+}
+
+#[test]
+fn rates_refuse_and_say_when_to_come_back() {
+    let admission = admission(1);
+    for _ in 0..5 {
+        admission.request(&tenant("a")).unwrap();
+    }
+    let refused = admission.request(&tenant("a")).unwrap_err();
+    assert!(refused.retry_after() <= Duration::from_millis(100), "{refused:?}");
+    admission.request(&tenant("b")).unwrap();
+    admission.upload(&tenant("a"), 1000).unwrap();
+    let refused = admission.upload(&tenant("a"), 500).unwrap_err();
+    let retry = refused.retry_after();
+    assert!(retry > Duration::from_secs(25) && retry <= Duration::from_secs(30), "{retry:?}");
+}
+
+#[test]
+fn what_was_used_too_much_is_paid_for_later() {
+    let admission = admission(1);
+    admission.charge(&tenant("a"), 0, Duration::from_secs(20));
+    let refused = admission.queue(&tenant("a")).unwrap_err();
+    let words = "this key has used all its processor seconds per minute for now: 10";
+    assert_eq!(refused.to_string(), words);
+    admission.charge(&tenant("b"), 5000, Duration::ZERO);
+    let refused = admission.queue(&tenant("b")).unwrap_err();
+    assert!(refused.to_string().contains("output bytes"), "{refused}");
+    admission.queue(&tenant("c")).unwrap();
+}

@@ -1,0 +1,258 @@
+//! A cell from its being asked for to its being forgotten.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use silica_domain::{Bundle, CellError, Limits};
+use silica_engine::{Changes, Control, Report, Watcher};
+use silica_store::Timestamp;
+use tokio::sync::{mpsc, watch};
+
+use crate::error::SessionError;
+use crate::log::{Decoder, Event, EventLog, Text};
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct CellRequest {
+    /// The code.
+    pub code: String,
+    /// In which kernel; the first if nothing is said.
+    pub kernel: Option<String>,
+    /// For how long at most; the server's default if nothing is said.
+    pub timeout: Option<Duration>,
+}
+
+/// What became of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelState {
+    /// It is there, with its variables.
+    Ready,
+    /// A new one took its place.
+    Restarted,
+    /// It is gone, with its sandbox or because no new one could be started.
+    Ended,
+}
+
+impl KernelState {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Restarted => "restarted",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Everything about a cell that has ended.
+#[derive(Debug)]
+pub struct CellEnd {
+    /// What the engine says.
+    pub report: Report,
+    /// Which files it made, changed and removed.
+    pub files: Changes,
+    /// What became of its kernel.
+    pub kernel: KernelState,
+    /// What was lost with the kernel, and what was not.
+    pub lost: Option<String>,
+    /// The limits it ran under.
+    pub limits: Limits,
+}
+
+/// How far a cell has come.
+#[derive(Clone, Debug)]
+pub enum CellPhase {
+    /// It waits for its turn.
+    Queued,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Done(Arc<CellEnd>),
+}
+
+/// A cell.
+#[derive(Debug)]
+pub struct Cell {
+    /// `c1`, `c2` …, unique in its sandbox.
+    pub id: String,
+    /// The kernel it runs in.
+    pub kernel: String,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// What it says.
+    pub log: Arc<EventLog>,
+    phase: watch::Sender<CellPhase>,
+    controls: mpsc::Sender<Control>,
+    /// The time it has been given so far, and the most it can be given.
+    granted: std::sync::Mutex<Duration>,
+    timeout_max: Duration,
+}
+
+impl Cell {
+    pub(crate) fn new(
+        id: String,
+        kernel: String,
+        timeout: Duration,
+        timeout_max: Duration,
+    ) -> (Arc<Self>, mpsc::Receiver<Control>) {
+        // An interrupt, a kill and a few extensions; more at once is nobody's wish.
+        let (controls, receiver) = mpsc::channel(8);
+        let cell = Self {
+            id,
+            kernel,
+            created_at: Timestamp::now(),
+            log: Arc::default(),
+            phase: watch::Sender::new(CellPhase::Queued),
+            controls,
+            granted: timeout.into(),
+            timeout_max,
+        };
+        (Arc::new(cell), receiver)
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> CellPhase {
+        self.phase.borrow().clone()
+    }
+
+    pub(crate) fn set_phase(&self, phase: CellPhase) {
+        self.phase.send_replace(phase);
+    }
+
+    /// Waits for its end.
+    pub async fn done(&self) -> Arc<CellEnd> {
+        let mut phase = self.phase.subscribe();
+        loop {
+            if let CellPhase::Done(end) = &*phase.borrow_and_update() {
+                return Arc::clone(end);
+            }
+            if phase.changed().await.is_err() {
+                // The sender lives in this very cell.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn control(&self, control: Control) -> Result<(), SessionError> {
+        if let CellPhase::Done(_) = *self.phase.borrow() {
+            return Err(SessionError::CellEnded(self.id.clone()));
+        }
+        // A full channel holds an interrupt already; a closed one belongs to a cell that has ended.
+        match self.controls.try_send(control) {
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                Err(SessionError::CellEnded(self.id.clone()))
+            }
+            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
+        }
+    }
+
+    /// Interrupts this cell and no other.
+    pub fn interrupt(&self) -> Result<(), SessionError> {
+        self.control(Control::Interrupt)
+    }
+
+    pub(crate) fn kill(&self) {
+        // One that has ended needs no killing.
+        let _ = self.control(Control::Kill);
+    }
+
+    /// Gives it more time; returns what it has in all.
+    pub fn extend(&self, more: Duration) -> Result<Duration, SessionError> {
+        let mut granted = self.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let total = granted.saturating_add(more);
+        if total > self.timeout_max {
+            let (total, most) = (total.as_secs(), self.timeout_max.as_secs());
+            let words =
+                format!("{total} seconds in all are more than the {most} a cell may have here");
+            return Err(SessionError::Bad(words));
+        }
+        self.control(Control::Extend(more))?;
+        *granted = total;
+        Ok(total)
+    }
+
+    /// What it costs to keep.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let results = match &*self.phase.borrow() {
+            CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
+            CellPhase::Queued | CellPhase::Running => 0,
+        };
+        self.log.kept() + results as usize
+    }
+}
+
+/// Writes what a cell says into its log.
+pub(crate) struct Scribe {
+    log: Arc<EventLog>,
+    stdout: Decoder,
+    stderr: Decoder,
+    /// When to look again whether a reader that is waited for has given up.
+    look_again: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+}
+
+/// How often it is looked whether a reader has given up.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl Scribe {
+    pub(crate) fn new(log: Arc<EventLog>) -> Self {
+        let (stdout, stderr) = (Decoder::default(), Decoder::default());
+        Self { log, stdout, stderr, look_again: None }
+    }
+
+    /// Writes down what is left of characters that were never completed.
+    pub(crate) fn finish(mut self) {
+        let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
+        self.push(stdout, Event::Stdout);
+        self.push(stderr, Event::Stderr);
+    }
+
+    fn push(&self, text: String, event: fn(Text) -> Event) {
+        if !text.is_empty() {
+            self.log.push(event(Text::Utf8(text.into())));
+        }
+    }
+}
+
+impl Watcher for Scribe {
+    fn stdout(&mut self, bytes: &[u8]) {
+        let text = self.stdout.text(bytes);
+        self.push(text, Event::Stdout);
+    }
+
+    fn stderr(&mut self, bytes: &[u8]) {
+        let text = self.stderr.text(bytes);
+        self.push(text, Event::Stderr);
+    }
+
+    fn result(&mut self, bundle: &Arc<Bundle>) {
+        self.log.push(Event::Result(Arc::clone(bundle)));
+    }
+
+    fn error(&mut self, error: &CellError) {
+        self.log.push(Event::Error(Arc::new(error.clone())));
+    }
+
+    fn takes_everything(&self) -> bool {
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        self.log.has_room()
+    }
+
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.log.poll_room(context).is_ready() {
+                self.look_again = None;
+                return Poll::Ready(());
+            }
+            let sleep =
+                self.look_again.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_AGAIN)));
+            match sleep.as_mut().poll(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => self.look_again = None,
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! A command of a session: a process, its log, its input, its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use silica_engine::{
+    CommandEnd, CommandEvent, CommandExit, CommandHandle, CommandInput, HeadTail, TerminalSize,
+};
+use silica_store::Timestamp;
+use silica_store::audit::Ticket;
+use tokio::sync::watch;
+
+use crate::audit;
+use crate::error::SessionError;
+use crate::log::{Decoder, Event, EventLog, Text};
+use crate::session::Session;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct CommandRequest {
+    /// The program.
+    pub what: What,
+    /// Variables on top of the sandbox's.
+    pub environment: BTreeMap<String, String>,
+    /// Where it starts.
+    pub directory: Option<String>,
+    /// Whether its input stays open.
+    pub stdin: bool,
+    /// For how long at most; as long as the sandbox if nothing is said.
+    pub timeout: Option<Duration>,
+    /// With a terminal of this size.
+    pub terminal: Option<TerminalSize>,
+}
+
+/// What a command is.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A line for the sandbox's shell.
+    Line(String),
+    /// A program and its arguments.
+    Program(Vec<String>),
+}
+
+impl What {
+    /// What is shown for it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Line(line) => line.clone(),
+            Self::Program(arguments) => arguments.join(" "),
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandOutcome {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It ran out of time.
+    TimedOut,
+    /// It failed while processes were killed for lack of memory.
+    OutOfMemory(i32),
+    /// With the whole sandbox.
+    SandboxDied,
+}
+
+/// SIGTERM and SIGKILL, the same on every Linux.
+const TERM: i32 = 15;
+const KILL: i32 = 9;
+
+/// How long a command that has run out of time may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl CommandOutcome {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exited(_) => "exited",
+            Self::Killed(_) => "killed",
+            Self::TimedOut => "timed_out",
+            Self::OutOfMemory(_) => "out_of_memory",
+            Self::SandboxDied => "sandbox_died",
+        }
+    }
+
+    /// The exit status a shell would show for it.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Self::Exited(status) | Self::OutOfMemory(status) => status,
+            Self::Killed(signal) => 128 + signal,
+            Self::TimedOut => 124,
+            Self::SandboxDied => 70,
+        }
+    }
+
+    /// The signal that ended it.
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Self::Killed(signal) => Some(signal),
+            Self::Exited(_) | Self::TimedOut | Self::OutOfMemory(_) | Self::SandboxDied => None,
+        }
+    }
+
+    fn of(end: CommandEnd, timed_out: bool) -> Self {
+        match end.exit {
+            CommandExit::SandboxDied => Self::SandboxDied,
+            _ if timed_out => Self::TimedOut,
+            CommandExit::Status(status) if end.out_of_memory => Self::OutOfMemory(status),
+            CommandExit::Signal(signal) if end.out_of_memory => Self::OutOfMemory(128 + signal),
+            CommandExit::Status(status) => Self::Exited(status),
+            CommandExit::Signal(signal) => Self::Killed(signal),
+        }
+    }
+}
+
+/// A command's end.
+#[derive(Debug)]
+pub struct CommandEnded {
+    /// How it ended.
+    pub outcome: CommandOutcome,
+    /// What was kept of stdout.
+    pub stdout: HeadTail,
+    /// What was kept of stderr.
+    pub stderr: HeadTail,
+    /// Time on the clock.
+    pub duration: Duration,
+}
+
+/// How far a command has come.
+#[derive(Clone, Debug)]
+pub enum CommandPhase {
+    /// It runs.
+    Running,
+    /// It has ended.
+    Done(Arc<CommandEnded>),
+}
+
+/// A command.
+#[derive(Debug)]
+pub struct Command {
+    /// `p1`, `p2` …, unique in its sandbox.
+    pub id: String,
+    /// What was asked for.
+    pub shown: String,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// What it says.
+    pub log: Arc<EventLog>,
+    handle: CommandHandle,
+    input: tokio::sync::Mutex<Option<CommandInput>>,
+    has_terminal: bool,
+    phase: watch::Sender<CommandPhase>,
+}
+
+impl Command {
+    /// Takes over a command that has just been started.
+    pub(crate) fn start(
+        session: &Arc<Session>,
+        id: String,
+        request: &CommandRequest,
+        mut process: silica_engine::Command,
+        output_bytes: u64,
+        ticket: Ticket,
+    ) -> Arc<Self> {
+        let command = Arc::new(Self {
+            id,
+            shown: request.what.shown(),
+            created_at: Timestamp::now(),
+            log: Arc::default(),
+            handle: process.handle().clone(),
+            input: tokio::sync::Mutex::new(process.take_input()),
+            has_terminal: request.terminal.is_some(),
+            phase: watch::Sender::new(CommandPhase::Running),
+        });
+        command.log.push(Event::Start);
+        let pump = Pump {
+            session: Arc::clone(session),
+            command: Arc::clone(&command),
+            stdout: HeadTail::new(output_bytes),
+            stderr: HeadTail::new(output_bytes),
+            started: Instant::now(),
+            deadline: request.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            timed_out: false,
+        };
+        tokio::spawn(pump.run(process, ticket));
+        command
+    }
+
+    /// Its process, as seen inside.
+    pub fn process_id(&self) -> u32 {
+        self.handle.process_id()
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> CommandPhase {
+        self.phase.borrow().clone()
+    }
+
+    /// Waits for its end.
+    pub async fn done(&self) -> Arc<CommandEnded> {
+        let mut phase = self.phase.subscribe();
+        loop {
+            if let CommandPhase::Done(end) = &*phase.borrow_and_update() {
+                return Arc::clone(end);
+            }
+            if phase.changed().await.is_err() {
+                // The sender lives in this very command.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn still_runs(&self) -> Result<(), SessionError> {
+        match *self.phase.borrow() {
+            CommandPhase::Running => Ok(()),
+            CommandPhase::Done(_) => Err(SessionError::CommandEnded(self.id.clone())),
+        }
+    }
+
+    /// Writes to its input, at its pace.
+    pub async fn write(&self, bytes: &[u8]) -> Result<(), SessionError> {
+        self.still_runs()?;
+        let mut input = self.input.lock().await;
+        let closed = || SessionError::Bad(format!("the input of command {} is closed", self.id));
+        let written = input.as_mut().ok_or_else(closed)?.write_all(bytes).await;
+        // It has ended, or has closed its input and will read nothing more.
+        written.map_err(|_| SessionError::CommandEnded(self.id.clone()))
+    }
+
+    /// Closes its input. A terminal gets the character that means the end of input.
+    pub async fn close_input(&self) -> Result<(), SessionError> {
+        const END_OF_INPUT: &[u8] = &[4];
+        if self.has_terminal {
+            return self.write(END_OF_INPUT).await;
+        }
+        self.still_runs()?;
+        drop(self.input.lock().await.take());
+        Ok(())
+    }
+
+    /// Sends a signal to it and to its process group.
+    pub async fn signal(&self, signal: i32) -> Result<(), SessionError> {
+        self.still_runs()?;
+        if !(1..=64).contains(&signal) {
+            return Err(SessionError::Bad(format!("there is no signal {signal}")));
+        }
+        Ok(self.handle.signal(signal).await?)
+    }
+
+    /// Changes the size of its terminal.
+    pub fn resize(&self, size: TerminalSize) -> Result<(), SessionError> {
+        self.still_runs()?;
+        if !self.has_terminal {
+            return Err(SessionError::Bad(format!("command {} has no terminal", self.id)));
+        }
+        let failed = |error| SessionError::Bad(format!("the terminal cannot be resized: {error}"));
+        self.handle.resize(size).map_err(failed)
+    }
+}
+
+/// Carries what a command says into its log until it has ended.
+struct Pump {
+    session: Arc<Session>,
+    command: Arc<Command>,
+    stdout: HeadTail,
+    stderr: HeadTail,
+    started: Instant,
+    deadline: Option<Instant>,
+    timed_out: bool,
+}
+
+impl Pump {
+    async fn run(mut self, mut process: silica_engine::Command, ticket: Ticket) {
+        let log = Arc::clone(&self.command.log);
+        let (mut out, mut err) = (Decoder::default(), Decoder::default());
+        let end = loop {
+            let event = tokio::select! {
+                biased;
+                () = expired(self.deadline) => {
+                    self.stop().await;
+                    continue;
+                }
+                // A client that reads slowly slows the command down, and nobody else.
+                event = next(&log, &mut process) => event,
+            };
+            match event {
+                Some(CommandEvent::Stdout(bytes)) => {
+                    self.stdout.push(&bytes);
+                    say(&log, out.text(&bytes), Event::Stdout);
+                }
+                Some(CommandEvent::Stderr(bytes)) => {
+                    self.stderr.push(&bytes);
+                    say(&log, err.text(&bytes), Event::Stderr);
+                }
+                Some(CommandEvent::Ended(end)) => break end,
+                None => break process.handle().wait().await,
+            }
+        };
+        say(&log, out.finish(), Event::Stdout);
+        say(&log, err.finish(), Event::Stderr);
+        let ended = Arc::new(CommandEnded {
+            outcome: CommandOutcome::of(end, self.timed_out),
+            stdout: self.stdout,
+            stderr: self.stderr,
+            duration: self.started.elapsed(),
+        });
+        let output = ended.stdout.total() + ended.stderr.total();
+        audit::finish(self.session.store(), ticket, &audit::of_command(&ended));
+        self.command.phase.send_replace(CommandPhase::Done(ended));
+        log.push(Event::Done);
+        self.session.command_ended(output);
+    }
+
+    /// Time is up: asked to end first, killed when it comes to that again.
+    async fn stop(&mut self) {
+        let signal = if self.timed_out { KILL } else { TERM };
+        // It may have ended meanwhile, which is what is wanted.
+        let _ = self.command.handle.signal(signal).await;
+        self.deadline = if self.timed_out { None } else { Some(Instant::now() + GRACE) };
+        self.timed_out = true;
+    }
+}
+
+async fn expired(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How often it is looked whether a reader has given up.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+async fn next(log: &EventLog, process: &mut silica_engine::Command) -> Option<CommandEvent> {
+    while !log.has_room() {
+        let room = std::future::poll_fn(|context| log.poll_room(context));
+        // Asked again after a while, because nobody tells when a reader has given up.
+        let _ = tokio::time::timeout(LOOK_AGAIN, room).await;
+    }
+    process.next().await
+}
+
+fn say(log: &EventLog, text: String, event: fn(Text) -> Event) {
+    if !text.is_empty() {
+        log.push(event(Text::Utf8(text.into())));
+    }
+}

@@ -1,0 +1,104 @@
+//! Why something could not be done, in terms a caller can act on.
+
+use silica_domain::LimitError;
+use silica_engine::{CallError, CommandError, EngineError, FileError, InputError, KernelError};
+use silica_store::StoreError;
+
+use crate::admission::Refusal;
+use crate::session::EndReason;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No such sandbox, or another's.
+    #[error("there is no sandbox {0}")]
+    NoSandbox(String),
+    /// It was there and has ended.
+    #[error("sandbox {id} has ended: {}", .reason.explain())]
+    Ended {
+        /// Which.
+        id: String,
+        /// Why.
+        reason: EndReason,
+    },
+    /// No such kernel in this sandbox.
+    #[error("there is no kernel {0} in this sandbox")]
+    NoKernel(String),
+    /// No such cell in this sandbox, or one that is not kept any more.
+    #[error("there is no cell {0} in this sandbox")]
+    NoCell(String),
+    /// No such command in this sandbox, or one that is not kept any more.
+    #[error("there is no command {0} in this sandbox")]
+    NoCommand(String),
+    /// It has ended already.
+    #[error("cell {0} has ended")]
+    CellEnded(String),
+    /// It has ended already, or reads nothing any more.
+    #[error("command {0} has ended, or has closed its input")]
+    CommandEnded(String),
+    /// Too many kernels.
+    #[error("a sandbox has at most {0} kernels")]
+    TooManyKernels(usize),
+    /// A value that cannot be had.
+    #[error("{0}")]
+    Bad(String),
+    /// The template is not offered here.
+    #[error("there is no template {0} on this server")]
+    NoTemplate(String),
+    /// A limit that cannot be had.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// Not now.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// An input that is refused.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A file that is refused or full.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A command that could not be started.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The sandbox could not be made.
+    #[error("the sandbox could not be made")]
+    Engine(#[source] EngineError),
+    /// An interpreter could not be started or spoken to.
+    #[error("the interpreter could not be started")]
+    Kernel(#[source] KernelError),
+    /// The zone failed.
+    #[error("the sandbox could not be reached")]
+    Zone(#[source] CallError),
+    /// Without a record nothing is run.
+    #[error("what is to be done could not be recorded")]
+    Store(#[from] StoreError),
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+impl From<EngineError> for SessionError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::UnknownTemplate(name) => Self::NoTemplate(name),
+            EngineError::Limits(error) => Self::Limit(error),
+            EngineError::Input(error) => Self::Input(error),
+            error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<KernelError> for SessionError {
+    fn from(error: KernelError) -> Self {
+        match error {
+            KernelError::CodeTooLong(_) => Self::Bad(error.to_string()),
+            error => Self::Kernel(error),
+        }
+    }
+}
+
+impl From<CallError> for SessionError {
+    fn from(error: CallError) -> Self {
+        Self::Zone(error)
+    }
+}

@@ -1,0 +1,117 @@
+//! Numbers, gaps, waiting for readers, and characters cut in two.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::{Decoder, Event, EventLog, LOG_BYTES_MAX, Read, Text};
+
+fn text(text: &str) -> Event {
+    Event::Stdout(Text::Utf8(text.into()))
+}
+
+/// What can be read now, in short.
+fn rest(reader: &mut super::Reader) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Poll::Ready(Some(read)) = reader.try_next() {
+        all.push(match read {
+            Read::Gap(events) => format!("gap {events}"),
+            Read::Event(id, Event::Stdout(Text::Utf8(text))) => format!("{id} {text}"),
+            Read::Event(id, Event::Done) => format!("{id} done"),
+            Read::Event(id, _) => format!("{id} other"),
+        });
+    }
+    all
+}
+
+#[test]
+fn everybody_reads_from_where_they_want() {
+    let log = Arc::new(EventLog::default());
+    for word in ["a", "b", "c"] {
+        log.push(text(word));
+    }
+    let mut all = log.read(0);
+    assert_eq!(rest(&mut all), ["1 a", "2 b", "3 c"]);
+    assert_eq!(rest(&mut log.read(2)), ["3 c"]);
+    assert_eq!(rest(&mut log.read(99)), Vec::<String>::new());
+    log.push(Event::Done);
+    assert_eq!(rest(&mut all), ["4 done"]);
+    assert!(matches!(all.try_next(), Poll::Ready(None)));
+    assert_eq!(rest(&mut log.read(3)), ["4 done"]);
+}
+
+#[test]
+fn what_was_dropped_is_told() {
+    let log = Arc::new(EventLog::default());
+    let chunk = "x".repeat(LOG_BYTES_MAX / 4);
+    for _ in 0..10 {
+        log.push(text(&chunk));
+    }
+    log.push(Event::Done);
+    let read = rest(&mut log.read(0));
+    assert_eq!(read[0], "gap 7");
+    assert_eq!(read.len(), 5);
+    assert!(log.kept() <= LOG_BYTES_MAX);
+}
+
+#[test]
+fn writer_waits_for_a_reader_and_for_nobody_else() {
+    let log = Arc::new(EventLog::default());
+    let chunk = "x".repeat(LOG_BYTES_MAX / 4);
+    for _ in 0..4 {
+        log.push(text(&chunk));
+    }
+    assert!(log.has_room(), "nobody listens");
+    let mut reader = log.read(0);
+    assert!(!log.has_room());
+    rest(&mut reader);
+    assert!(log.has_room());
+    for _ in 0..3 {
+        log.push(text(&chunk));
+    }
+    drop(reader);
+    assert!(!log.has_room(), "it may come back");
+    let mut back = log.read(4);
+    let read = rest(&mut back);
+    assert_eq!(read.len(), 3, "it missed something: {} events", read.len());
+    assert!(log.has_room());
+}
+
+#[tokio::test]
+async fn reader_wakes_when_there_is_more() {
+    let log = Arc::new(EventLog::default());
+    let mut reader = log.read(0);
+    let waiting = tokio::spawn(async move { reader.next().await });
+    tokio::task::yield_now().await;
+    log.push(text("late"));
+    assert!(matches!(waiting.await.unwrap(), Some(Read::Event(1, _))));
+}
+
+#[tokio::test]
+async fn writer_wakes_when_there_is_room() {
+    let log = Arc::new(EventLog::default());
+    let mut reader = log.read(0);
+    log.push(text(&"x".repeat(LOG_BYTES_MAX)));
+    let writer = Arc::clone(&log);
+    let waiting = tokio::spawn(std::future::poll_fn(move |context| writer.poll_room(context)));
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    rest(&mut reader);
+    waiting.await.unwrap();
+}
+
+#[test]
+fn characters_cut_in_two_come_out_whole() {
+    let sentence = "añ€😀 z".repeat(3);
+    for size in 1..8 {
+        let mut decoder = Decoder::default();
+        let mut whole: String =
+            sentence.as_bytes().chunks(size).map(|chunk| decoder.text(chunk)).collect();
+        whole += &decoder.finish();
+        assert_eq!(whole, sentence, "in chunks of {size}");
+    }
+    let mut decoder = Decoder::default();
+    assert_eq!(decoder.text(b"a\xff\xe2\x82"), "a\u{fffd}");
+    assert_eq!(decoder.text(b"b"), "\u{fffd}b");
+    assert_eq!(decoder.text(b"\xf0\x9f"), "");
+    assert_eq!(decoder.finish(), "\u{fffd}");
+}

@@ -1,0 +1,635 @@
+//! All sessions of a server: making and finding them, ending those whose time is up, going down.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use silica_domain::{Limits, Outcome};
+use silica_engine::{
+    CreateOptions, Engine, Existing, GuestPath, Input, Interpreter, Parents, Setup, WriteOptions,
+};
+use silica_store::sandboxes::{NewSandbox, SandboxRecord};
+use silica_store::{SandboxId, Store, Tenant, Timestamp};
+use tokio::sync::oneshot;
+
+use crate::admission::{Admission, Capacity, Quota};
+use crate::cell::{Cell, CellEnd, CellRequest};
+use crate::error::SessionError;
+use crate::session::{EndReason, Session, Terms};
+use crate::usage::Sample;
+
+/// How often it is looked whose time is up.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How far samples of use lie apart.
+const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long cells that run are waited for when the server goes down, unless told otherwise.
+const DRAIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// What the operator decides.
+#[derive(Clone, Debug)]
+pub struct SessionsOptions {
+    /// The template of those who name none.
+    pub template: String,
+    /// Limits of those who name none.
+    pub limits: Limits,
+    /// How long a sandbox lives, and at most.
+    pub ttl: Duration,
+    /// The longest life that can be asked for.
+    pub ttl_max: Duration,
+    /// After what time without use a sandbox is ended, unless its owner says otherwise.
+    pub idle: Option<Duration>,
+    /// The longest such time that can be asked for.
+    pub idle_max: Option<Duration>,
+    /// How many cells a sandbox may run.
+    pub max_cells: u64,
+    /// How long a cell may take, unless its owner says otherwise.
+    pub timeout: Duration,
+    /// The longest time that can be asked for.
+    pub timeout_max: Duration,
+    /// What each key may use.
+    pub quota: Quota,
+    /// What the server takes on.
+    pub capacity: Capacity,
+}
+
+/// A sandbox that is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Create {
+    /// What it starts from.
+    pub template: Option<String>,
+    /// What it may use.
+    pub limits: Option<Limits>,
+    /// Variables of everything in it.
+    pub environment: BTreeMap<String, String>,
+    /// What its user says about it.
+    pub metadata: BTreeMap<String, String>,
+    /// How long it lives.
+    pub ttl: Option<Duration>,
+    /// After what time without use it is ended; zero for never.
+    pub idle: Option<Duration>,
+    /// How many cells it may run.
+    pub max_cells: Option<u64>,
+    /// How long a cell of it may take, unless the cell says otherwise.
+    pub timeout: Option<Duration>,
+    /// Read-only inputs.
+    pub inputs: Vec<Input>,
+    /// Whether its interpreter is to share nothing with any other.
+    pub fresh: bool,
+}
+
+/// Code that is run once.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The sandbox.
+    pub create: Create,
+    /// The code.
+    pub code: String,
+    /// `sys.argv` behind the program's name.
+    pub arguments: Vec<String>,
+    /// For how long at most.
+    pub timeout: Option<Duration>,
+    /// Files that are there before it starts.
+    pub files: Vec<(GuestPath, Vec<u8>)>,
+    /// Files that are wanted afterwards.
+    pub outputs: Vec<GuestPath>,
+    /// How much of those is read, all together.
+    pub output_bytes_max: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct RunReport {
+    /// The cell.
+    pub cell: Arc<Cell>,
+    /// How it ended.
+    pub end: Arc<CellEnd>,
+    /// The wanted files, or why there is none.
+    pub outputs: Vec<(GuestPath, Result<Vec<u8>, String>)>,
+}
+
+/// What is counted since the start.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// Sandboxes made.
+    pub sandboxes_created: AtomicU64,
+    /// Sandboxes ended, by the name of the reason.
+    ended: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Numbers {
+    /// Sandboxes ended, by the name of the reason.
+    pub fn ended(&self) -> BTreeMap<&'static str, u64> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count_end(&self, reason: EndReason) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended.entry(reason.name()).or_default() += 1;
+    }
+}
+
+/// All sessions of a server.
+#[derive(Debug)]
+pub struct Sessions {
+    engine: Engine,
+    store: Store,
+    options: SessionsOptions,
+    admission: Admission,
+    numbers: Numbers,
+    live: Mutex<HashMap<SandboxId, Arc<Session>>>,
+}
+
+impl Sessions {
+    /// Takes over an engine and a store. Sandboxes that a server before left running are lost.
+    pub async fn start(
+        engine: Engine,
+        store: Store,
+        options: SessionsOptions,
+    ) -> Result<Arc<Self>, SessionError> {
+        let lost = store.sandboxes().mark_lost("the server stopped without ending it").await?;
+        if lost > 0 {
+            tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
+        }
+        let admission = Admission::new(options.quota.clone(), options.capacity);
+        let sessions = Arc::new(Self {
+            engine,
+            store,
+            options,
+            admission,
+            numbers: Numbers::default(),
+            live: Mutex::default(),
+        });
+        tokio::spawn(look_after(Arc::downgrade(&sessions)));
+        Ok(sessions)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What the operator decided.
+    pub fn options(&self) -> &SessionsOptions {
+        &self.options
+    }
+
+    /// Who may have what.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// What was counted.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Session>>> {
+        // A map has no invariant that a panic elsewhere could have broken halfway.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every live session, of everybody.
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Whether it takes on anything new.
+    pub fn is_open(&self) -> bool {
+        !self.admission.is_closed()
+    }
+
+    /// Makes a sandbox. Whoever asked may go away at any moment; then it is ended again.
+    pub async fn create(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        create: Create,
+    ) -> Result<Arc<Session>, SessionError> {
+        let (sessions, tenant) = (Arc::clone(self), tenant.clone());
+        let (sender, receiver) = oneshot::channel();
+        // Beside, so that it is never given up between the sandbox and its record.
+        tokio::spawn(async move {
+            let made = sessions.create_recorded(&tenant, create).await;
+            if let Err(Ok(session)) = sender.send(made) {
+                sessions.end(&session, EndReason::Deleted).await;
+            }
+        });
+        receiver.await.unwrap_or(Err(SessionError::ShuttingDown))
+    }
+
+    async fn create_recorded(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        create: Create,
+    ) -> Result<Arc<Session>, SessionError> {
+        let unclaimed = self.make(tenant, create, &[], false).await?;
+        let info = unclaimed.session().info();
+        let record = NewSandbox {
+            id: info.id.clone(),
+            tenant: tenant.clone(),
+            template: info.template,
+            metadata: info.metadata,
+            limits: limits_json(&info.limits),
+            expires_at: Some(info.expires_at),
+        };
+        self.store.sandboxes().insert(record).await?;
+        let session = unclaimed.claim();
+        self.lock().insert(info.id, Arc::clone(&session));
+        self.numbers.sandboxes_created.fetch_add(1, Ordering::Relaxed);
+        let (sessions, watched) = (Arc::downgrade(self), Arc::downgrade(&session));
+        tokio::spawn(async move {
+            let Some(session) = watched.upgrade() else { return };
+            let died = session.sandbox().died();
+            drop(session);
+            let reason = if died.await { EndReason::OutOfMemory } else { EndReason::Died };
+            if let (Some(sessions), Some(session)) = (sessions.upgrade(), watched.upgrade()) {
+                sessions.end(&session, reason).await;
+            }
+        });
+        Ok(session)
+    }
+
+    async fn make(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        create: Create,
+        arguments: &[String],
+        single: bool,
+    ) -> Result<Unclaimed, SessionError> {
+        if !self.is_open() {
+            return Err(SessionError::ShuttingDown);
+        }
+        let terms = self.terms(tenant, &create, single)?;
+        let interpreter = if create.fresh { Interpreter::Fresh } else { Interpreter::Forked };
+        let mut options = CreateOptions::new(&terms.template);
+        options.limits = terms.limits.clone();
+        options.inputs = create.inputs;
+        options.interpreter = interpreter;
+        let mut sandbox = self.engine.create(&options).await?;
+        sandbox.ready().await?;
+        if !(terms.environment.is_empty() && arguments.is_empty()) {
+            let environment = terms.environment.clone();
+            let setup = Setup { environment, arguments: arguments.to_vec(), directory: None };
+            sandbox.set_up(&setup).await?;
+        }
+        let (store, admission) = (self.store.clone(), self.admission.clone());
+        let session = Session::start(terms, sandbox, store, admission);
+        Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
+    }
+
+    fn terms(&self, tenant: &Tenant, create: &Create, single: bool) -> Result<Terms, SessionError> {
+        let options = &self.options;
+        let within = |what: &str, asked: Duration, most: Duration| {
+            let words = || {
+                let (asked, most) = (asked.as_secs(), most.as_secs());
+                format!("{what} of {asked} seconds cannot be had; at most {most} are allowed here")
+            };
+            if asked.is_zero() || asked > most {
+                Err(SessionError::Bad(words()))
+            } else {
+                Ok(asked)
+            }
+        };
+        let ttl = within("a life", create.ttl.unwrap_or(options.ttl), options.ttl_max)?;
+        let idle = match create.idle {
+            None => options.idle,
+            Some(Duration::ZERO) if options.idle_max.is_none() => None,
+            Some(idle) => {
+                Some(within("an idle time", idle, options.idle_max.unwrap_or(Duration::MAX))?)
+            }
+        };
+        let max_cells = create.max_cells.unwrap_or(options.max_cells);
+        if max_cells == 0 || max_cells > options.max_cells {
+            let most = options.max_cells;
+            return Err(SessionError::Bad(format!("max_cells must be from 1 to {most}")));
+        }
+        check_environment(&create.environment)?;
+        check_metadata(&create.metadata)?;
+        let limits = create.limits.clone().unwrap_or_else(|| options.limits.clone());
+        Ok(Terms {
+            id: SandboxId::random()?,
+            tenant: tenant.clone(),
+            template: create.template.clone().unwrap_or_else(|| options.template.clone()),
+            metadata: create.metadata.clone(),
+            environment: create.environment.clone(),
+            limits,
+            ttl,
+            idle,
+            max_cells,
+            timeout: create.timeout.unwrap_or(options.timeout),
+            timeout_max: options.timeout_max,
+            single,
+            _place: self.admission.sandbox(tenant)?,
+        })
+    }
+
+    /// Runs code in a sandbox of its own that is gone afterwards.
+    pub async fn run(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        request: RunRequest,
+    ) -> Result<RunReport, SessionError> {
+        let mut argv = vec![String::new()];
+        argv.extend(request.arguments);
+        let arguments = if argv.len() > 1 { argv } else { Vec::new() };
+        check_arguments(&arguments)?;
+        // Ended when this is left, on whatever way; nobody waits for the clearing up.
+        let unclaimed = self.make(tenant, request.create, &arguments, true).await?;
+        let session = unclaimed.session();
+        // So that it ends with the server, and its record with it.
+        self.lock().insert(session.id().clone(), Arc::clone(session));
+        if !request.files.is_empty() {
+            let (files, disk) = (Arc::clone(session.files()?), session.disk_bytes());
+            let given = request.files;
+            let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
+            written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
+        }
+        let cell = CellRequest { code: request.code, kernel: None, timeout: request.timeout };
+        let cell = session.submit(cell).await?;
+        let end = cell.done().await;
+        let alive = end.report.outcome != Outcome::SandboxDied;
+        let outputs = if request.outputs.is_empty() || !alive {
+            let gone = |path| (path, Err("the sandbox ended".to_owned()));
+            request.outputs.into_iter().map(gone).collect()
+        } else {
+            let (files, max) = (Arc::clone(session.sandbox().files()), request.output_bytes_max);
+            let wanted = request.outputs;
+            let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, max));
+            read.await.unwrap_or_default()
+        };
+        Ok(RunReport { cell, end, outputs })
+    }
+
+    /// A session, for its owner.
+    pub fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<Session>, SessionError> {
+        let missing = || SessionError::NoSandbox(id.to_owned());
+        let id = SandboxId::parse(id).map_err(|_| missing())?;
+        let found = self.lock().get(&id).cloned();
+        let theirs = |session: &Arc<Session>| session.tenant() == tenant && !session.is_single();
+        found.filter(theirs).ok_or_else(missing)
+    }
+
+    /// What is recorded of a sandbox that is not live any more, for its owner.
+    pub async fn record(&self, tenant: &Tenant, id: &str) -> Result<SandboxRecord, SessionError> {
+        let missing = || SessionError::NoSandbox(id.to_owned());
+        let known = SandboxId::parse(id).map_err(|_| missing())?;
+        let record = self.store.sandboxes().get(&known).await?;
+        record.filter(|record| record.tenant == *tenant).ok_or_else(missing)
+    }
+
+    /// Has a session live longer.
+    pub async fn extend(
+        &self,
+        session: &Session,
+        ttl: Duration,
+    ) -> Result<Timestamp, SessionError> {
+        let most = self.options.ttl_max;
+        if ttl.is_zero() || ttl > most {
+            let (ttl, most) = (ttl.as_secs(), most.as_secs());
+            let words =
+                format!("{ttl} more seconds cannot be had; at most {most} are allowed here");
+            return Err(SessionError::Bad(words));
+        }
+        session.extend(ttl).await
+    }
+
+    /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
+    pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
+        self.end_with(session, reason, !session.is_single()).await;
+    }
+
+    async fn end_with(&self, session: &Arc<Session>, reason: EndReason, recorded: bool) {
+        if !session.mark_ended(reason) {
+            return session.gone().await;
+        }
+        let usage = if recorded { Some(session.usage().await) } else { None };
+        session.take_down().await;
+        if let Some(usage) = usage {
+            self.numbers.count_end(reason);
+            self.record_end(session.id(), reason, &usage).await;
+        }
+        // Last: whoever does not find it here any more reads the record.
+        self.lock().remove(session.id());
+        session.mark_gone();
+    }
+
+    async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
+        let usage = serde_json::json!({
+            "cpu_ms": usage.cpu_ms,
+            "memory_peak_bytes": usage.memory_peak_bytes,
+            "disk_bytes": usage.disk_bytes,
+        });
+        let finished = self.store.sandboxes().finish(id, reason.name(), Some(&usage));
+        if let Err(error) = finished.await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, sandbox = %id, "the end of a sandbox was not recorded");
+        }
+    }
+
+    /// Takes nothing new from now on.
+    pub fn stop_taking(&self) {
+        self.admission.close();
+    }
+
+    /// Takes nothing new, lets what runs end for a while, then ends everything.
+    pub async fn close(self: Arc<Self>, patience: Duration) {
+        self.stop_taking();
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            let load = self.admission.load(None);
+            if load.running + load.queued == 0 {
+                break;
+            }
+            tokio::time::sleep(DRAIN_PAUSE).await;
+        }
+        let ends: Vec<_> = self
+            .all()
+            .into_iter()
+            .map(|session| {
+                let sessions = Arc::clone(&self);
+                tokio::spawn(async move { sessions.end(&session, EndReason::Shutdown).await })
+            })
+            .collect();
+        for end in ends {
+            // One that panicked left its record as running; the next start says it is lost.
+            let _ = end.await;
+        }
+        self.engine.close().await;
+        self.store.close().await;
+    }
+}
+
+/// Ends those whose time is up and takes samples, for as long as there are sessions to look after.
+async fn look_after(sessions: std::sync::Weak<Sessions>) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(sessions) = sessions.upgrade() else { return };
+        for session in sessions.all() {
+            match session.overdue() {
+                Some(reason) => {
+                    let sessions = Arc::clone(&sessions);
+                    tokio::spawn(async move { sessions.end(&session, reason).await });
+                }
+                None => session.sample(SAMPLE_PAUSE).await,
+            }
+        }
+    }
+}
+
+/// A session that nobody has yet. Its kernels keep it alive, so it must be ended and not just dropped.
+struct Unclaimed {
+    sessions: Arc<Sessions>,
+    session: Option<Arc<Session>>,
+}
+
+impl Unclaimed {
+    fn session(&self) -> &Arc<Session> {
+        self.session.as_ref().expect("it is taken out only by what consumes this")
+    }
+
+    fn claim(mut self) -> Arc<Session> {
+        self.session.take().expect("it is taken out only here")
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            let sessions = Arc::clone(&self.sessions);
+            tokio::spawn(async move {
+                sessions.end_with(&session, EndReason::Deleted, false).await;
+            });
+        }
+    }
+}
+
+/// Variables, their names and values all together.
+const ENVIRONMENT_BYTES_MAX: usize = 32 * 1024;
+
+/// Arguments of a run, all together.
+const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+
+fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
+    if arguments.iter().any(|argument| argument.contains('\0')) {
+        return Err(SessionError::Bad("an argument cannot hold a NUL".to_owned()));
+    }
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 1).sum();
+    if bytes > ARGUMENTS_BYTES_MAX {
+        let words = format!("the arguments are {bytes} bytes long; at most {ARGUMENTS_BYTES_MAX}");
+        return Err(SessionError::Bad(words));
+    }
+    Ok(())
+}
+
+/// What an owner may say about a sandbox, as many pairs and as many bytes as the store keeps.
+const METADATA_PAIRS_MAX: usize = 64;
+const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), SessionError> {
+    let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if metadata.len() > METADATA_PAIRS_MAX || bytes > METADATA_BYTES_MAX {
+        return Err(SessionError::Bad(format!(
+            "metadata may have {METADATA_PAIRS_MAX} pairs and {METADATA_BYTES_MAX} bytes in all"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_environment(
+    environment: &BTreeMap<String, String>,
+) -> Result<(), SessionError> {
+    let mut bytes = 0;
+    for (name, value) in environment {
+        let good = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+        if !good {
+            return Err(SessionError::Bad(format!(
+                "{name:?} cannot be a variable's name or value"
+            )));
+        }
+        bytes += name.len() + value.len() + 2;
+    }
+    if bytes > ENVIRONMENT_BYTES_MAX {
+        let words =
+            format!("the variables are {bytes} bytes long; at most {ENVIRONMENT_BYTES_MAX}");
+        return Err(SessionError::Bad(words));
+    }
+    Ok(())
+}
+
+fn write_all(
+    files: &silica_engine::Files,
+    given: &[(GuestPath, Vec<u8>)],
+    bytes_max: u64,
+) -> Result<(), SessionError> {
+    let options = WriteOptions {
+        mode: silica_engine::FILE_MODE_DEFAULT,
+        parents: Parents::Create,
+        existing: Existing::Replace,
+        bytes_max,
+    };
+    for (path, bytes) in given {
+        let mut writer = files.write(path, &options)?;
+        writer.write(bytes)?;
+        writer.finish()?;
+    }
+    Ok(())
+}
+
+/// Reads files whole, as long as all together are not too large.
+fn read_all(
+    files: &silica_engine::Files,
+    wanted: Vec<GuestPath>,
+    bytes_max: u64,
+) -> Vec<(GuestPath, Result<Vec<u8>, String>)> {
+    let mut left = bytes_max;
+    let mut read_one = |path: &GuestPath| -> Result<Vec<u8>, String> {
+        let mut reader = files.read(path).map_err(|error| error.to_string())?;
+        if reader.size() > left {
+            return Err(format!("it does not fit into the {bytes_max} bytes of an answer"));
+        }
+        left -= reader.size();
+        let mut bytes = vec![0; reader.size() as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match reader.read(&mut bytes[filled..]).map_err(|error| error.to_string())? {
+                0 => break,
+                length => filled += length,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    };
+    wanted
+        .into_iter()
+        .map(|path| {
+            let read = read_one(&path);
+            (path, read)
+        })
+        .collect()
+}
+
+/// Limits as they are recorded and shown.
+pub fn limits_json(limits: &Limits) -> serde_json::Value {
+    serde_json::json!({
+        "memory_bytes": limits.memory_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "cpus": f64::from(limits.cpu_millis) / 1000.0,
+        "cpu_seconds": limits.cpu.as_secs_f64(),
+        "wall_seconds": limits.wall.as_secs_f64(),
+        "processes": limits.processes,
+        "open_files": limits.open_files,
+        "file_bytes": limits.file_bytes,
+        "output_bytes": limits.output_bytes,
+        "results": limits.results,
+        "result_bytes": limits.result_bytes,
+    })
+}

@@ -1,0 +1,42 @@
+//! What a sandbox uses, now and over the last hour.
+
+use std::collections::VecDeque;
+
+use silica_store::Timestamp;
+
+/// Samples that are kept: an hour of them.
+pub(crate) const SAMPLES_MAX: usize = 360;
+
+/// What a sandbox used at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Timestamp,
+    /// Processor time so far, where it is measured.
+    pub cpu_ms: Option<u64>,
+    /// Memory, files included, where it is measured.
+    pub memory_bytes: Option<u64>,
+    /// The most memory so far, where it is measured.
+    pub memory_peak_bytes: Option<u64>,
+    /// Bytes in files.
+    pub disk_bytes: u64,
+    /// Number of files and directories.
+    pub files: u64,
+}
+
+/// The samples of one sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Samples(VecDeque<Sample>);
+
+impl Samples {
+    pub(crate) fn add(&mut self, sample: Sample) {
+        if self.0.len() == SAMPLES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(sample);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Sample> {
+        self.0.iter().copied().collect()
+    }
+}
