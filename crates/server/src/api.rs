@@ -1,0 +1,47 @@
+//! The native API, one file per noun.
+
+pub(crate) mod admin;
+pub(crate) mod audit;
+pub(crate) mod cells;
+pub(crate) mod commands;
+pub(crate) mod docs;
+pub(crate) mod files;
+pub(crate) mod health;
+pub(crate) mod kernels;
+pub(crate) mod keys;
+pub(crate) mod run;
+pub(crate) mod sandboxes;
+pub(crate) mod stats;
+pub(crate) mod templates;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use silica_sessions::{Session, SessionError};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::problem::Problem;
+
+/// The caller's live sandbox; one that has ended says so, another's does not exist.
+async fn session(app: &App, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
+    match app.sessions.find(&caller.tenant, id) {
+        Ok(session) => Ok(session),
+        Err(missing) => {
+            let record = app.sessions.record(&caller.tenant, id).await;
+            let record = record.map_err(|error| match error {
+                SessionError::NoSandbox(_) => Problem::from(missing),
+                error => error.into(),
+            })?;
+            let reason = record.end_reason.unwrap_or_else(|| record.state.name().to_owned());
+            let detail = format!("sandbox {id} has ended: {reason}");
+            Err(Problem::new(crate::problem::Code::SandboxEnded, detail))
+        }
+    }
+}
+
+/// Seconds as clients write them; `None` for what no clock can measure.
+fn seconds(number: f64) -> Result<Duration, Problem> {
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| Problem::bad(format!("{number} is no number of seconds")))
+}

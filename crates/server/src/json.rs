@@ -1,0 +1,64 @@
+//! Bodies: read to a bound, then parsed strictly into a type.
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::problem::{Code, Problem};
+
+/// The most a JSON body may hold; in the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyMax(pub(crate) usize);
+
+/// A JSON body. No body at all is the same as `{}`.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let max = request.extensions().get::<BodyMax>().map_or(0, |max| max.0);
+        let bytes = read(request.into_body(), max).await?;
+        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        // Fields by position are nobody's wish, and break when a field is added.
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Problem::bad("the body must be a JSON object"));
+        }
+        let value = serde_json::from_slice(text).map_err(|error| {
+            Problem::bad(format!("the body is not what is expected here: {error}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// Reads a body to its end, unless it is longer than `max`.
+pub(crate) async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Problem::new(Code::TooLarge, format!("the body is longer than {max} bytes")))
+        }
+        Err(_) => Err(Problem::bad("the body ended before it was complete")),
+    }
+}
+
+/// An answer in JSON.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "an answer is no JSON");
+                Problem::new(Code::Internal, "the answer could not be written").into_response()
+            }
+        }
+    }
+}

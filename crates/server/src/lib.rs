@@ -1,0 +1,23 @@
+//! HTTP in front of the sessions: the native API, who may use it, and what is measured.
+//!
+//! Every handler parses, calls one operation of `silica-sessions` and renders; none decides anything
+//! itself. Errors leave as [`Problem`]s, and nothing of a user's code or secrets goes into the log.
+
+mod api;
+mod app;
+mod auth;
+mod gatekeeper;
+mod json;
+mod links;
+mod listen;
+mod metrics;
+mod openapi;
+mod problem;
+mod render;
+mod stream;
+
+pub use app::{AppOptions, SharedInput, router};
+pub use axum::Router;
+pub use listen::{ListenError, Server, Tls};
+pub use problem::{Code, Problem};
+pub use render::{bundle, containment};

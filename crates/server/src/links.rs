@@ -1,0 +1,75 @@
+//! Signed links: a path, a method and an end, sealed with a key that lives as long as the server.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use silica_store::Timestamp;
+
+/// What a link allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    #[serde(rename = "s")]
+    pub(crate) sandbox: String,
+    #[serde(rename = "t")]
+    pub(crate) tenant: String,
+    #[serde(rename = "p")]
+    pub(crate) path: String,
+    #[serde(rename = "w")]
+    pub(crate) writes: bool,
+    /// Microseconds since 1970.
+    #[serde(rename = "e")]
+    pub(crate) expires: i64,
+}
+
+/// The longest token that is looked at.
+const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+/// What links are sealed with.
+pub(crate) struct LinkKey([u8; 32]);
+
+impl std::fmt::Debug for LinkKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("LinkKey")
+    }
+}
+
+impl LinkKey {
+    /// A key nobody else has. Links end with the server, as the sandboxes they lead to do.
+    pub(crate) fn random() -> io::Result<Self> {
+        let mut key = [0; 32];
+        rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self(key))
+    }
+
+    fn mac(&self, body: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length of key is good");
+        mac.update(body.as_bytes());
+        mac
+    }
+
+    /// The token of a link.
+    pub(crate) fn seal(&self, link: &Link) -> String {
+        let body = URL_SAFE_NO_PAD.encode(serde_json::to_vec(link).unwrap_or_default());
+        let seal = URL_SAFE_NO_PAD.encode(self.mac(&body).finalize().into_bytes());
+        format!("{body}.{seal}")
+    }
+
+    /// The link of a token, if it was sealed here and has not expired.
+    pub(crate) fn open(&self, token: &str, now: Timestamp) -> Option<Link> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (body, seal) = token.split_once('.')?;
+        let seal = URL_SAFE_NO_PAD.decode(seal).ok()?;
+        self.mac(body).verify_slice(&seal).ok()?;
+        let link: Link = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
+        (now.as_micros() < link.expires).then_some(link)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Links open only as they were sealed, and only until they expire.
+
+use silica_store::Timestamp;
+
+use super::{Link, LinkKey};
+
+fn link() -> Link {
+    Link {
+        sandbox: "sbx_1".to_owned(),
+        tenant: "key_1".to_owned(),
+        path: "/workspace/a b.csv".to_owned(),
+        writes: false,
+        expires: 1000,
+    }
+}
+
+#[test]
+fn opens_until_it_expires() {
+    let key = LinkKey::random().unwrap();
+    let token = key.seal(&link());
+    assert_eq!(key.open(&token, Timestamp::from_micros(999)), Some(link()));
+    assert_eq!(key.open(&token, Timestamp::from_micros(1000)), None);
+}
+
+#[test]
+fn nothing_else_opens() {
+    let (key, other) = (LinkKey::random().unwrap(), LinkKey::random().unwrap());
+    let now = Timestamp::from_micros(0);
+    let token = key.seal(&link());
+    assert_eq!(other.open(&token, now), None);
+    for position in 0..token.len() {
+        let mut bytes = token.clone().into_bytes();
+        bytes[position] = if bytes[position] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(bytes).unwrap();
+        // The last character of base 64 has bits that mean nothing; the decoder refuses those set.
+        assert!(changed == token || key.open(&changed, now).is_none(), "{changed}");
+    }
+    let body = token.split_once('.').unwrap().0;
+    for wrong in ["", ".", "a.b", body, &format!("{body}."), &"x".repeat(10_000)] {
+        assert_eq!(key.open(wrong, now), None, "{wrong}");
+    }
+}

@@ -1,0 +1,128 @@
+//! What Prometheus is told: how long things take, how much waits, what was killed and why.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use silica_sessions::{CellEnd, Sessions};
+use silica_store::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stage {
+    stage: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// From a tenth of a millisecond to a minute.
+fn buckets() -> Histogram {
+    let bounds = [
+        0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+        2.5, 5.0, 10.0, 30.0, 60.0,
+    ];
+    Histogram::new(bounds)
+}
+
+/// The numbers of a server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) started_micros: i64,
+    registry: Registry,
+    requests: Family<Request, Counter>,
+    durations: Family<Stage, Histogram, fn() -> Histogram>,
+    cells: Family<Outcome, Counter>,
+    running: Gauge,
+    queued: Gauge,
+    sandboxes: Gauge,
+    ready: Gauge,
+    ended: Family<Reason, Counter<u64, AtomicU64>>,
+}
+
+impl Metrics {
+    pub(crate) fn new(_: &Arc<Sessions>) -> Self {
+        let mut registry = Registry::with_prefix("silica");
+        let requests = Family::default();
+        registry.register("http_requests", "Requests by route and status", requests.clone());
+        let durations = Family::new_with_constructor(buckets as fn() -> Histogram);
+        registry.register(
+            "stage_duration_seconds",
+            "Time by stage: request, create, cell, command, delete",
+            durations.clone(),
+        );
+        let cells = Family::default();
+        registry.register("cells", "Cells that ended, by outcome", cells.clone());
+        let (running, queued) = (Gauge::default(), Gauge::default());
+        registry.register("cells_running", "Cells that run", running.clone());
+        registry.register("queue_depth", "Cells that wait for a turn", queued.clone());
+        let (sandboxes, ready) = (Gauge::default(), Gauge::default());
+        registry.register("sandboxes_live", "Sandboxes that are there", sandboxes.clone());
+        registry.register("pool_depth", "Sandboxes kept ready", ready.clone());
+        let ended = Family::default();
+        registry.register("sandboxes_ended", "Sandboxes that ended, by reason", ended.clone());
+        Self {
+            started_micros: Timestamp::now().as_micros(),
+            registry,
+            requests,
+            durations,
+            cells,
+            running,
+            queued,
+            sandboxes,
+            ready,
+            ended,
+        }
+    }
+
+    pub(crate) fn request(&self, route: &str, status: u16, took: Duration) {
+        self.requests.get_or_create(&Request { route: route.to_owned(), status }).inc();
+        self.stage("request", took);
+    }
+
+    pub(crate) fn stage(&self, stage: &'static str, took: Duration) {
+        self.durations.get_or_create(&Stage { stage }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn cell(&self, end: &CellEnd) {
+        let outcome = end.report.outcome.name();
+        self.cells.get_or_create(&Outcome { outcome }).inc();
+        self.stage("cell", end.report.duration);
+    }
+
+    /// Everything, in the text form.
+    pub(crate) fn text(&self, sessions: &Sessions) -> String {
+        let load = sessions.admission().load(None);
+        self.running.set(load.running as i64);
+        self.queued.set(load.queued as i64);
+        self.sandboxes.set(load.sandboxes as i64);
+        self.ready.set(sessions.engine().ready_count() as i64);
+        for (reason, count) in sessions.numbers().ended() {
+            let counter = self.ended.get_or_create(&Reason { reason });
+            counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+        }
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,251 @@
+//! Errors as clients see them: `application/problem+json` with a stable code.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use silica_engine::{CommandError, FileError};
+use silica_sessions::{Refusal, SessionError};
+use silica_store::StoreError;
+
+macro_rules! codes {
+    ($($code:ident = $name:literal, $status:ident;)*) => {
+        /// What went wrong, for programs. The names never change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the name in JSON says it")]
+        pub enum Code {
+            $($code,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// Its name in JSON and its status.
+            pub fn name_and_status(self) -> (&'static str, StatusCode) {
+                match self {
+                    $(Self::$code => ($name, StatusCode::$status),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    BadRequest = "bad_request", BAD_REQUEST;
+    BadPath = "bad_path", BAD_REQUEST;
+    BadLimit = "bad_limit", BAD_REQUEST;
+    BadRange = "bad_range", RANGE_NOT_SATISFIABLE;
+    Unauthorized = "unauthorized", UNAUTHORIZED;
+    Forbidden = "forbidden", FORBIDDEN;
+    WrongOrigin = "wrong_origin", FORBIDDEN;
+    LinkInvalid = "link_invalid", FORBIDDEN;
+    NotFound = "not_found", NOT_FOUND;
+    SandboxNotFound = "sandbox_not_found", NOT_FOUND;
+    KernelNotFound = "kernel_not_found", NOT_FOUND;
+    CellNotFound = "cell_not_found", NOT_FOUND;
+    CommandNotFound = "command_not_found", NOT_FOUND;
+    FileNotFound = "file_not_found", NOT_FOUND;
+    TemplateNotFound = "template_not_found", NOT_FOUND;
+    KeyNotFound = "key_not_found", NOT_FOUND;
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
+    TooLarge = "too_large", PAYLOAD_TOO_LARGE;
+    Conflict = "conflict", CONFLICT;
+    SandboxEnded = "sandbox_ended", CONFLICT;
+    CellEnded = "cell_ended", CONFLICT;
+    CommandEnded = "command_ended", CONFLICT;
+    NotAFile = "not_a_file", UNPROCESSABLE_ENTITY;
+    NotADirectory = "not_a_directory", UNPROCESSABLE_ENTITY;
+    Refused = "refused", UNPROCESSABLE_ENTITY;
+    CannotStart = "cannot_start", UNPROCESSABLE_ENTITY;
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS;
+    QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS;
+    QueueFull = "queue_full", TOO_MANY_REQUESTS;
+    Internal = "internal", INTERNAL_SERVER_ERROR;
+    ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
+    StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE;
+    CannotCreate = "cannot_create", SERVICE_UNAVAILABLE;
+    DiskFull = "disk_full", INSUFFICIENT_STORAGE;
+}
+
+/// An error on its way to a client.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: Code,
+    detail: String,
+    retry: Option<Duration>,
+    /// The size of a file of which there is no such range.
+    size: Option<u64>,
+}
+
+impl Problem {
+    /// One with words for people.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), retry: None, size: None }
+    }
+
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(Code::BadRequest, detail)
+    }
+}
+
+/// Lets the middleware that knows the request's id write the body.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending(pub(crate) Problem);
+
+impl Problem {
+    /// The whole answer, once the request's id is known.
+    pub(crate) fn render(&self, request_id: &str) -> Response {
+        let (name, status) = self.code.name_and_status();
+        let body = serde_json::json!({
+            "type": "about:blank",
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "code": name,
+            "detail": self.detail,
+            "request_id": request_id,
+        });
+        let kind = HeaderValue::from_static("application/problem+json");
+        let mut response =
+            (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response();
+        if let Some(retry) = self.retry {
+            let seconds = retry.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if let Some(size) = self.size
+            && let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}"))
+        {
+            response.headers_mut().insert(header::CONTENT_RANGE, value);
+        }
+        if self.code == Code::Unauthorized {
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.name_and_status().1.into_response();
+        response.extensions_mut().insert(Pending(self));
+        response
+    }
+}
+
+/// An error and its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let code = match &error {
+            SessionError::NoSandbox(_) => Code::SandboxNotFound,
+            SessionError::Ended { .. } => Code::SandboxEnded,
+            SessionError::NoKernel(_) => Code::KernelNotFound,
+            SessionError::NoCell(_) => Code::CellNotFound,
+            SessionError::NoCommand(_) => Code::CommandNotFound,
+            SessionError::CellEnded(_) => Code::CellEnded,
+            SessionError::CommandEnded(_) => Code::CommandEnded,
+            SessionError::Bad(_) | SessionError::Input(_) => Code::BadRequest,
+            SessionError::NoTemplate(_) => Code::TemplateNotFound,
+            SessionError::Limit(_) => Code::BadLimit,
+            SessionError::Refused(Refusal::Rate(_)) => Code::RateLimited,
+            SessionError::TooManyKernels(_) | SessionError::Refused(Refusal::Quota { .. }) => {
+                Code::QuotaExceeded
+            }
+            SessionError::Refused(Refusal::QueueFull { .. }) => Code::QueueFull,
+            SessionError::File(error) => file_code(error),
+            SessionError::Command(error) => command_code(error),
+            SessionError::Engine(_) | SessionError::Kernel(_) | SessionError::Zone(_) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "engine failed");
+                Code::CannotCreate
+            }
+            SessionError::Store(_) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "store failed");
+                Code::StoreUnavailable
+            }
+            SessionError::ShuttingDown => Code::ShuttingDown,
+        };
+        let retry = match &error {
+            SessionError::Refused(refusal) => Some(refusal.retry_after()),
+            SessionError::ShuttingDown => Some(Duration::from_secs(5)),
+            _ => None,
+        };
+        // What the store or the engine says names files of the host: that is for the log.
+        let detail = match code {
+            Code::StoreUnavailable | Code::CannotCreate => error.to_string(),
+            _ => chain(&error),
+        };
+        let size = match &error {
+            SessionError::File(FileError::Range { size, .. }) => Some(*size),
+            _ => None,
+        };
+        Self { code, detail, retry, size }
+    }
+}
+
+fn file_code(error: &FileError) -> Code {
+    match error {
+        FileError::Outside(_) | FileError::Place(_) => Code::BadPath,
+        FileError::Missing(_) => Code::FileNotFound,
+        FileError::Linked(_) | FileError::Denied(_) | FileError::Special(_) => Code::Refused,
+        FileError::IsDirectory(_) => Code::NotAFile,
+        FileError::NotDirectory(_) => Code::NotADirectory,
+        FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,
+        FileError::TooMuch(_) | FileError::TooLarge { .. } => Code::TooLarge,
+        FileError::DiskFull(_) => Code::DiskFull,
+        FileError::Range { .. } => Code::BadRange,
+        FileError::Entry { .. } | FileError::Archive(_) => Code::BadRequest,
+        FileError::Shrunk(_)
+        | FileError::Unfinished(_)
+        | FileError::Output(_)
+        | FileError::Write(..)
+        | FileError::System { .. } => Code::Internal,
+    }
+}
+
+fn command_code(error: &CommandError) -> Code {
+    match error {
+        CommandError::Invalid(_) => Code::BadRequest,
+        CommandError::TooLarge => Code::TooLarge,
+        CommandError::TooMany => Code::QuotaExceeded,
+        CommandError::SandboxDied => Code::SandboxEnded,
+        CommandError::NotFound(_)
+        | CommandError::NotExecutable { .. }
+        | CommandError::Directory { .. }
+        | CommandError::Killed(_) => Code::CannotStart,
+        CommandError::Refused { .. }
+        | CommandError::Slow
+        | CommandError::Streams(_)
+        | CommandError::Zone(_) => Code::CannotCreate,
+    }
+}
+
+impl From<FileError> for Problem {
+    fn from(error: FileError) -> Self {
+        SessionError::File(error).into()
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        SessionError::Refused(refusal).into()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        SessionError::Store(error).into()
+    }
+}
