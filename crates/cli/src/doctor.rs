@@ -219,7 +219,12 @@ fn measures(containment: &Containment) -> Vec<Finding> {
 
 /// What usually helps, by the step that failed.
 fn remedy_for(causes: &str) -> &'static str {
-    const KNOWN: [(&str, &str); 5] = [
+    const KNOWN: [(&str, &str); 6] = [
+        (
+            "zone-groups",
+            "the control groups are not as they look: start Silica in a group of its own; see \
+             docs/running-without-root.md",
+        ),
         (
             "zone-fork",
             "user namespaces are refused: see the line above, or, inside a container, allow \

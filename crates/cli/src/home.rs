@@ -9,6 +9,7 @@ use silica_engine::template::{
 };
 use silica_engine::{Engine, EngineOptions, ZygotePolicy};
 use silica_jail::client::UseOfHost;
+use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 
 /// `SILICA_HOME`, else `/var/lib/silica` for root, else the user's data directory.
 pub(crate) fn home() -> Result<Home> {
@@ -25,6 +26,16 @@ pub(crate) fn home() -> Result<Home> {
         .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/share")))
         .context("neither SILICA_HOME nor HOME says where to keep data")?;
     Ok(Home::new(data.join("silica")))
+}
+
+/// Opens the store of the data directory.
+pub(crate) fn store(access: Access) -> Result<Store> {
+    Ok(Store::open(&database()?, StoreOptions::new(access))?)
+}
+
+/// The store's file, which need not be there.
+pub(crate) fn database() -> Result<PathBuf> {
+    Ok(home()?.path().join(DATABASE_NAME))
 }
 
 pub(crate) fn build_options() -> BuildOptions {
@@ -59,13 +70,17 @@ pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
 
 /// Starts the engine with everything the host offers.
 pub(crate) fn engine(home: &Home) -> Result<Engine> {
+    Ok(Engine::start(engine_options(home)?)?)
+}
+
+/// An engine that uses everything the host offers.
+pub(crate) fn engine_options(home: &Home) -> Result<EngineOptions> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let options = EngineOptions {
+    Ok(EngineOptions {
         home: home.clone(),
         zone_program: (program, vec![super::ZONE_ARGUMENT.to_owned()]),
         use_of_host: UseOfHost { cgroups: true, unique_ids: true },
         limits_max: LimitsMax::default(),
         zygotes: ZygotePolicy::default(),
-    };
-    Ok(Engine::start(options)?)
+    })
 }

@@ -2,16 +2,23 @@
 //!
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
+mod audit;
+mod config;
 mod doctor;
 mod home;
+mod key;
 mod run;
+mod serve;
+mod show;
 mod template;
+mod top;
 mod units;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use silica_engine::template::BuildError;
+use silica_store::StoreError;
 
 /// The first argument with which the engine starts this program as a zone. Not for users.
 const ZONE_ARGUMENT: &str = "__zone";
@@ -28,25 +35,46 @@ struct Arguments {
 enum Command {
     /// Run code in a sandbox of its own and show what comes out
     Run(Box<run::RunArgs>),
+    /// Serve sandboxes over HTTP, with keys, quotas and an audit log
+    Serve(Box<serve::ServeArgs>),
+    /// Watch the sandboxes of a running server
+    Top(top::TopArgs),
     /// Build, list, show and remove templates
     Template(template::TemplateArgs),
+    /// Make, list and revoke keys
+    Key(key::KeyArgs),
+    /// Look at the audit log, export it, and check that nobody changed it
+    Audit(audit::AuditArgs),
     /// Tell what this host offers and enforces, and what is missing
     Doctor(doctor::DoctorArgs),
+    /// Show the configuration of the server, and where each value comes from
+    Config(Box<config::ConfigArgs>),
 }
 
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
         return exit_code(silica_jail::run_zone());
     }
-    let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let outcome = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    // The server's log is part of its configuration.
+    if !matches!(command, Command::Serve(_)) {
+        let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
+            .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+    let outcome = match command {
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Template(arguments) => template::run(arguments),
+        Command::Key(arguments) => key::run(arguments),
+        Command::Audit(arguments) => audit::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
     };
     match outcome {
+        // Whoever was reading has seen enough.
+        Err(error) if show::is_broken_pipe(&error) => exit_code(0),
         Ok(status) => exit_code(status),
         Err(error) => {
             complain(&error);
@@ -74,5 +102,9 @@ fn complain(error: &anyhow::Error) {
     }
     if let Some(error) = error.downcast_ref::<BuildError>() {
         eprintln!("  what to do: {}", error.advice());
+    }
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
+    if let Some(advice) = store.and_then(StoreError::advice) {
+        eprintln!("  what to do: {advice}");
     }
 }

@@ -82,38 +82,71 @@ fn write(stream: &mut impl Write, bytes: &[u8]) {
     }
 }
 
-/// Images that are saved, by MIME type and the ending of their file name.
-const IMAGES: [(&str, &str); 4] = [
+/// Pictures that are saved, by MIME type and the ending of their file name.
+const PICTURES: [(&str, &str); 4] = [
     ("image/png", "png"),
     ("image/jpeg", "jpg"),
     ("image/svg+xml", "svg"),
     ("application/pdf", "pdf"),
 ];
 
-/// Saves an image beside, or prints the text.
+/// What is printed of a result that has no text of its own.
+const READABLE: [&str; 3] = ["text/markdown", "text/latex", "application/json"];
+
+/// Saves a picture beside, or prints the text; a page that says more than its text is saved too.
 fn show_result(bundle: &Bundle) {
-    for (mime, ending) in IMAGES {
+    for (mime, ending) in PICTURES {
         if let Some(data) = bundle.get(mime) {
-            match save(data, ending) {
-                Ok(path) => eprintln!("silica: saved {}", path.display()),
-                Err(error) => eprintln!("silica: cannot save an image here: {error}"),
-            }
-            return;
+            return save(data, ending);
         }
     }
-    if let Some(text) = bundle.get("text/plain") {
-        let mut line = text.to_vec();
-        line.push(b'\n');
-        write(&mut std::io::stdout().lock(), &line);
+    let plain = bundle.get("text/plain");
+    if let Some(text) = plain.filter(|text| !is_bare_name(text)) {
+        return print(text);
+    }
+    if let Some(text) = READABLE.iter().find_map(|mime| bundle.get(mime)) {
+        return print(text);
+    }
+    if let Some(page) = bundle.get("text/html") {
+        return save(page, "html");
+    }
+    match (plain, bundle.payloads.first()) {
+        (Some(text), _) => print(text),
+        (None, Some(payload)) => {
+            eprintln!("silica: a result of type {} is shown only with --json", payload.mime);
+        }
+        (None, None) => {}
     }
 }
 
-/// The most images saved beside each other under our naming.
-const IMAGES_MAX: u32 = 10_000;
+/// Whether a text is only the name of an object, as in `<IPython.core.display.Markdown object>`.
+fn is_bare_name(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return false;
+    };
+    let name = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    name.is_some_and(|name| name.ends_with(" object") || name.contains(" at 0x"))
+}
+
+fn print(text: &[u8]) {
+    let mut line = text.to_vec();
+    line.push(b'\n');
+    write(&mut std::io::stdout().lock(), &line);
+}
+
+fn save(data: &[u8], ending: &str) {
+    match write_beside(data, ending) {
+        Ok(path) => eprintln!("silica: saved {}", path.display()),
+        Err(error) => eprintln!("silica: cannot save a result here: {error}"),
+    }
+}
+
+/// The most results saved beside each other under our naming.
+const SAVED_MAX: u32 = 10_000;
 
 /// Writes to the first free name; never over a file that is there.
-fn save(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
-    for number in 1..=IMAGES_MAX {
+fn write_beside(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
+    for number in 1..=SAVED_MAX {
         let path = PathBuf::from(format!("silica-{number}.{ending}"));
         match std::fs::File::options().write(true).create_new(true).open(&path) {
             Ok(mut file) => return file.write_all(data).map(|()| path),
@@ -121,7 +154,7 @@ fn save(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other("there are too many images here already"))
+    Err(std::io::Error::other("there are too many results here already"))
 }
 
 /// What is said when the code has ended: its traceback, and every limit it ran into.
@@ -188,15 +221,14 @@ fn millis(duration: std::time::Duration) -> f64 {
 fn result_json(bundle: &Bundle) -> Value {
     let mut data = serde_json::Map::new();
     for payload in &bundle.payloads {
-        let textual = !payload.mime.starts_with("image/") && payload.mime != "application/pdf"
-            || payload.mime == "image/svg+xml";
         let value = match std::str::from_utf8(&payload.data) {
-            Ok(text) if textual => text.to_owned(),
+            Ok(text) if payload.is_textual() => text.to_owned(),
             _ => STANDARD.encode(&payload.data),
         };
         data.insert(payload.mime.clone(), Value::String(value));
     }
-    json!({"main": bundle.main, "data": data})
+    let metadata = serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| json!({}));
+    json!({"main": bundle.main, "data": data, "metadata": metadata})
 }
 
 /// The containment report, measure by measure.

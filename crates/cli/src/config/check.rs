@@ -1,0 +1,109 @@
+//! What must hold between values that are each right by themselves.
+
+use silica_domain::{Limit, LimitError};
+
+use super::error::Problem;
+use super::keys::key;
+use super::load::Origins;
+use super::origin::Origin;
+use super::settings::Settings;
+
+/// A default and the most that can be asked for.
+struct Pair {
+    value: &'static str,
+    most: &'static str,
+    holds: fn(&Settings) -> bool,
+}
+
+const PAIRS: [Pair; 3] = [
+    Pair {
+        value: "sandboxes.ttl_seconds",
+        most: "sandboxes.ttl_seconds_max",
+        holds: |settings| settings.sandboxes.ttl <= settings.sandboxes.ttl_max,
+    },
+    Pair {
+        value: "sandboxes.idle_seconds",
+        most: "sandboxes.idle_seconds_max",
+        holds: |settings| {
+            settings.sandboxes.idle.unwrap_or_default() <= settings.sandboxes.idle_max
+        },
+    },
+    Pair {
+        value: "cells.timeout_seconds",
+        most: "cells.timeout_seconds_max",
+        holds: |settings| settings.cells.timeout <= settings.cells.timeout_max,
+    },
+];
+
+/// Everything that does not go together.
+pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Problem> {
+    let speaker = Speaker { settings, origins };
+    let pairs = PAIRS.iter().filter(|pair| !(pair.holds)(settings));
+    let mut problems: Vec<Problem> =
+        pairs.map(|pair| speaker.more_than(pair.value, pair.most)).collect();
+    problems.extend(speaker.half_of_tls());
+    problems.extend(speaker.limits());
+    problems
+}
+
+/// Says what a value is and where it comes from.
+struct Speaker<'a> {
+    settings: &'a Settings,
+    origins: &'a Origins,
+}
+
+impl Speaker<'_> {
+    /// "`key` is value (origin)".
+    fn value(&self, path: &str) -> String {
+        let value = key(path).and_then(|key| (key.write)(self.settings).toml());
+        let origin = self.origins.get(path).unwrap_or(&Origin::Default);
+        format!("`{path}` is {} ({origin})", value.as_deref().unwrap_or("not given"))
+    }
+
+    fn more_than(&self, value: &str, most: &str) -> Problem {
+        let (value, most) = (self.value(value), self.value(most));
+        Problem::Together(format!("{value}, which is more than allowed: {most}"))
+    }
+
+    fn half_of_tls(&self) -> Option<Problem> {
+        let tls = &self.settings.tls;
+        let [certificate, key] = ["tls.certificate", "tls.key"].map(|path| self.value(path));
+        (tls.certificate.is_some() != tls.key.is_some()).then(|| {
+            Problem::Together(format!("{certificate} and {key}; both or neither are needed"))
+        })
+    }
+
+    fn limits(&self) -> Option<Problem> {
+        let limits = &self.settings.limits;
+        match limits.default.clone().checked(&limits.max).err()? {
+            // The keys themselves refuse what is too small.
+            LimitError::TooSmall { limit, .. } | LimitError::TooLarge { limit, .. } => {
+                let path = |section| limit_path(section, limit);
+                Some(self.more_than(&path("limits.default"), &path("limits.max")))
+            }
+            LimitError::DiskOverMemory { .. } => {
+                let [disk, memory] = [Limit::Disk, Limit::Memory]
+                    .map(|limit| self.value(&limit_path("limits.default", limit)));
+                let reason = "files are kept in memory, so it must be less";
+                Some(Problem::Together(format!("{disk} and {memory}; {reason}")))
+            }
+        }
+    }
+}
+
+/// The key of a limit. Times say their unit here.
+pub(super) fn limit_path(section: &str, limit: Limit) -> String {
+    let unit = match limit {
+        Limit::Cpu | Limit::Wall => "_seconds",
+        Limit::Memory
+        | Limit::Cpus
+        | Limit::Processes
+        | Limit::OpenFiles
+        | Limit::Disk
+        | Limit::FileSize
+        | Limit::Output
+        | Limit::Results
+        | Limit::ResultBytes => "",
+    };
+    format!("{section}.{}{unit}", limit.name())
+}

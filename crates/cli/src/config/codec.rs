@@ -1,0 +1,381 @@
+//! How a key's value is read, what is allowed for it, and how it is written again.
+//!
+//! For every codec, what `write` gives reads back as the same value. Texts hold no control
+//! characters, so nothing that is printed can play tricks on a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::given::{Given, Shape};
+use super::value::{Value, size};
+use crate::units;
+
+/// The longest text of any kind, in bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// One way to write values of one type.
+pub(super) trait Codec {
+    type Value;
+    fn read(&self, given: &Given) -> Result<Self::Value, Refusal>;
+    fn write(&self, value: &Self::Value) -> Value;
+    /// What `read` takes, in words that follow "allowed is".
+    fn allowed(&self) -> String;
+}
+
+/// Why a value is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// Which part of it, to be put behind the key: `.name` or `[2]` or nothing.
+    pub(super) entry: String,
+    /// Where that part stands, if it is known better than where the key stands.
+    pub(super) line: Option<usize>,
+    /// What was given, in words that follow "is".
+    pub(super) given: String,
+    pub(super) allowed: String,
+}
+
+impl Refusal {
+    fn new(given: &Given, allowed: String) -> Self {
+        Self { entry: String::new(), line: given.line, given: given.describe(), allowed }
+    }
+
+    fn within(mut self, entry: &str) -> Self {
+        self.entry.insert_str(0, entry);
+        self
+    }
+}
+
+/// A whole number in a range.
+pub(super) struct Whole<T>(pub(super) RangeInclusive<T>);
+
+impl<T: Copy + Display + Into<u64> + TryFrom<i64> + PartialOrd> Codec for Whole<T> {
+    type Value = T;
+
+    fn read(&self, given: &Given) -> Result<T, Refusal> {
+        let number = given.whole().and_then(|number| T::try_from(number).ok());
+        let number = number.filter(|number| self.0.contains(number));
+        number.ok_or_else(|| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &T) -> Value {
+        Value::Whole((*value).into())
+    }
+
+    fn allowed(&self) -> String {
+        format!("a whole number from {} to {}", self.0.start(), self.0.end())
+    }
+}
+
+/// A number of bytes.
+pub(super) struct Bytes(pub(super) RangeInclusive<u64>);
+
+impl Codec for Bytes {
+    type Value = u64;
+
+    fn read(&self, given: &Given) -> Result<u64, Refusal> {
+        let bytes = match given.text() {
+            Some(text) => units::bytes(text).ok(),
+            None => given.whole().and_then(|number| u64::try_from(number).ok()),
+        };
+        let bytes = bytes.filter(|bytes| self.0.contains(bytes));
+        bytes.ok_or_else(|| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &u64) -> Value {
+        Value::Bytes(*value)
+    }
+
+    fn allowed(&self) -> String {
+        format!("a size from {} to {}", size(*self.0.start()), size(*self.0.end()))
+    }
+}
+
+/// Seconds, to the millisecond.
+pub(super) struct Seconds(pub(super) RangeInclusive<Duration>);
+
+impl Codec for Seconds {
+    type Value = Duration;
+
+    fn read(&self, given: &Given) -> Result<Duration, Refusal> {
+        let seconds = given.number().and_then(|number| {
+            let exact = Duration::try_from_secs_f64(number).ok()?;
+            // A number too large for this becomes the largest, which is out of every range.
+            Some(Duration::from_millis((exact.as_secs_f64() * 1000.0).round() as u64))
+        });
+        let seconds = seconds.filter(|seconds| self.0.contains(seconds));
+        seconds.ok_or_else(|| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &Duration) -> Value {
+        match value.subsec_millis() {
+            0 => Value::Whole(value.as_secs()),
+            _ => Value::Decimal(value.as_millis() as f64 / 1000.0),
+        }
+    }
+
+    fn allowed(&self) -> String {
+        let (least, most) = (self.0.start().as_secs_f64(), self.0.end().as_secs_f64());
+        format!("a number of seconds from {least} to {most}")
+    }
+}
+
+/// Whole days.
+pub(super) struct Days(pub(super) RangeInclusive<u32>);
+
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+impl Codec for Days {
+    type Value = Duration;
+
+    fn read(&self, given: &Given) -> Result<Duration, Refusal> {
+        let days = given.whole().and_then(|number| u32::try_from(number).ok());
+        let days = days.filter(|days| self.0.contains(days));
+        let days = days.ok_or_else(|| Refusal::new(given, self.allowed()))?;
+        Ok(Duration::from_secs(u64::from(days) * DAY_SECONDS))
+    }
+
+    fn write(&self, value: &Duration) -> Value {
+        Value::Whole(value.as_secs() / DAY_SECONDS)
+    }
+
+    fn allowed(&self) -> String {
+        format!("a number of days from {} to {}", self.0.start(), self.0.end())
+    }
+}
+
+/// A number of processors, kept in thousandths.
+pub(super) struct Processors(pub(super) RangeInclusive<u32>);
+
+impl Codec for Processors {
+    type Value = u32;
+
+    fn read(&self, given: &Given) -> Result<u32, Refusal> {
+        let millis = given.number().and_then(|number| units::cpus(&number.to_string()).ok());
+        let millis = millis.filter(|millis| self.0.contains(millis));
+        millis.ok_or_else(|| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &u32) -> Value {
+        match value % 1000 {
+            0 => Value::Whole(u64::from(*value / 1000)),
+            _ => Value::Decimal(f64::from(*value) / 1000.0),
+        }
+    }
+
+    fn allowed(&self) -> String {
+        let (least, most) = (f64::from(*self.0.start()), f64::from(*self.0.end()));
+        format!("a number of processors from {} to {}", least / 1000.0, most / 1000.0)
+    }
+}
+
+/// One of a few words.
+pub(super) struct Choice<T: 'static>(pub(super) &'static [(&'static str, T)]);
+
+impl<T: Copy + PartialEq> Codec for Choice<T> {
+    type Value = T;
+
+    fn read(&self, given: &Given) -> Result<T, Refusal> {
+        let chosen = given.text().and_then(|text| self.0.iter().find(|(word, _)| *word == text));
+        chosen.map(|(_, value)| *value).ok_or_else(|| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &T) -> Value {
+        let chosen = self.0.iter().find(|(_, other)| other == value);
+        Value::Text(chosen.map_or("", |(word, _)| word).to_owned())
+    }
+
+    fn allowed(&self) -> String {
+        let words: Vec<String> = self.0.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        match words.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            _ => words.concat(),
+        }
+    }
+}
+
+/// Why a text is not what it should be.
+pub(super) enum Wrong {
+    /// The words of `allowed` say enough.
+    NotAllowed,
+    /// It is likely a secret, and must not be printed; what it is instead.
+    Secret(&'static str),
+    /// Something more about it.
+    Because(String),
+}
+
+/// A text that something else can read.
+pub(super) struct Text<T> {
+    pub(super) allowed: &'static str,
+    pub(super) read: fn(&str) -> Result<T, Wrong>,
+    pub(super) write: fn(&T) -> String,
+}
+
+impl<T> Codec for Text<T> {
+    type Value = T;
+
+    fn read(&self, given: &Given) -> Result<T, Refusal> {
+        let refused = || Refusal::new(given, self.allowed());
+        let text = given.text().ok_or_else(refused)?;
+        let plain = text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
+        let read = (self.read)(text);
+        match read {
+            Err(Wrong::Secret(what)) => Err(Refusal { given: what.to_owned(), ..refused() }),
+            Err(Wrong::Because(reason)) => {
+                Err(Refusal { allowed: format!("{} ({reason})", self.allowed), ..refused() })
+            }
+            Err(Wrong::NotAllowed) => Err(refused()),
+            Ok(_) if !plain => Err(refused()),
+            Ok(value) => Ok(value),
+        }
+    }
+
+    fn write(&self, value: &T) -> Value {
+        Value::Text((self.write)(value))
+    }
+
+    fn allowed(&self) -> String {
+        self.allowed.to_owned()
+    }
+}
+
+/// The absolute path of a file or directory.
+pub(super) const PATH: Text<PathBuf> = Text {
+    allowed: "an absolute path",
+    read: |text| {
+        if text.contains("-----BEGIN") {
+            return Err(Wrong::Secret("the content of a file, which is not shown"));
+        }
+        let path = PathBuf::from(text);
+        if path.is_absolute() { Ok(path) } else { Err(Wrong::NotAllowed) }
+    },
+    write: |path| path.to_string_lossy().into_owned(),
+};
+
+/// A value that may be missing.
+pub(super) struct Optional<C> {
+    pub(super) of: C,
+}
+
+impl<C: Codec> Codec for Optional<C> {
+    type Value = Option<C::Value>;
+
+    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+        // A file leaves out what it does not want; a flag has only this way to say so.
+        match &given.shape {
+            Shape::Bare(text) if text.is_empty() => Ok(None),
+            _ => self.of.read(given).map(Some),
+        }
+    }
+
+    fn write(&self, value: &Self::Value) -> Value {
+        value.as_ref().map_or(Value::Nothing, |value| self.of.write(value))
+    }
+
+    fn allowed(&self) -> String {
+        self.of.allowed()
+    }
+}
+
+/// A number that is not there when it is zero.
+pub(super) struct OrZero<C> {
+    pub(super) of: C,
+    /// What zero stands for, in words that follow "0 for".
+    pub(super) zero: &'static str,
+}
+
+impl<C: Codec> Codec for OrZero<C> {
+    type Value = Option<C::Value>;
+
+    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+        if given.number() == Some(0.0) {
+            return Ok(None);
+        }
+        let refused = |refusal| Refusal { allowed: self.allowed(), ..refusal };
+        self.of.read(given).map(Some).map_err(refused)
+    }
+
+    fn write(&self, value: &Self::Value) -> Value {
+        value.as_ref().map_or(Value::Whole(0), |value| self.of.write(value))
+    }
+
+    fn allowed(&self) -> String {
+        format!("{}, or 0 for {}", self.of.allowed(), self.zero)
+    }
+}
+
+/// Several values.
+pub(super) struct List<C> {
+    pub(super) of: C,
+    pub(super) items_max: usize,
+    /// What stands between items in a variable or a flag; `None` where an item may hold anything.
+    pub(super) separator: Option<char>,
+}
+
+impl<C: Codec> Codec for List<C> {
+    type Value = Vec<C::Value>;
+
+    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+        let items = given.list(self.separator).filter(|items| items.len() <= self.items_max);
+        let items = items.ok_or_else(|| Refusal::new(given, self.allowed()))?;
+        let read = |(index, item): (usize, &Given)| {
+            self.of.read(item).map_err(|refusal| refusal.within(&format!("[{index}]")))
+        };
+        items.iter().enumerate().map(read).collect()
+    }
+
+    fn write(&self, value: &Self::Value) -> Value {
+        Value::List(value.iter().map(|item| self.of.write(item)).collect())
+    }
+
+    fn allowed(&self) -> String {
+        format!("a list of up to {}, each {}", self.items_max, self.of.allowed())
+    }
+}
+
+/// Values by name.
+pub(super) struct Table<K, C> {
+    pub(super) name: Text<K>,
+    pub(super) of: C,
+    pub(super) entries_max: usize,
+}
+
+impl<K: Ord, C: Codec> Codec for Table<K, C> {
+    type Value = BTreeMap<K, C::Value>;
+
+    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+        let entries = given.table().filter(|entries| entries.len() <= self.entries_max);
+        let entries = entries.ok_or_else(|| Refusal::new(given, self.allowed()))?;
+        let mut table = BTreeMap::new();
+        for (name, value) in &entries {
+            let named = Given { line: value.line, ..Given::bare(name) };
+            let key = self.name.read(&named).map_err(|refusal| Refusal {
+                given: format!("a table with {}", refusal.given),
+                ..refusal
+            })?;
+            let read = self.of.read(value);
+            let read = read.map_err(|refusal| refusal.within(&format!(".{name}")))?;
+            if table.insert(key, read).is_some() {
+                let twice = Refusal::new(value, "each name once".to_owned());
+                return Err(Refusal { given: "given twice".to_owned(), ..twice }
+                    .within(&format!(".{name}")));
+            }
+        }
+        Ok(table)
+    }
+
+    fn write(&self, value: &Self::Value) -> Value {
+        let entry =
+            |(name, value): (&K, &C::Value)| ((self.name.write)(name), self.of.write(value));
+        Value::Table(value.iter().map(entry).collect())
+    }
+
+    fn allowed(&self) -> String {
+        let (names, values) = (self.name.allowed, self.of.allowed());
+        format!("a table of up to {} entries: {names} = {values}", self.entries_max)
+    }
+}

@@ -1,0 +1,78 @@
+//! The flags of `silica serve` that set something; `silica config` takes the same.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::given::{Given, Shape};
+use super::origin::Origin;
+use crate::units;
+
+/// What can be set on the command line.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct ServeFlags {
+    /// The configuration file [default: silica.toml in the data directory, else the one in
+    /// /etc/silica or ~/.config/silica]
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// The address to listen on, for example 127.0.0.1:8585 or [::]:8585
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) listen: Option<String>,
+    /// How clients reach the server, for links to it
+    #[arg(long, value_name = "URL")]
+    pub(super) public_url: Option<String>,
+    /// The certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_certificate: Option<String>,
+    /// The certificate's private key, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_key: Option<String>,
+    /// How to log: text or json
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) log_format: Option<String>,
+    /// Keep so many sandboxes of a template ready; can be given again, and replaces what the
+    /// configuration says
+    #[arg(long, value_name = "TEMPLATE=SIZE", value_parser = units::variable)]
+    pub(super) warm: Vec<(String, String)>,
+    /// Set any key of the configuration, for example cells.timeout_seconds=60; can be given again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = units::variable)]
+    pub(super) set: Vec<(String, String)>,
+}
+
+impl ServeFlags {
+    /// What the flags set: key, value and flag. A flag of its own comes after, and so wins over,
+    /// `--set`.
+    pub(super) fn given(&self) -> Vec<(&str, Given, Origin)> {
+        let general = self
+            .set
+            .iter()
+            .map(|(key, value)| (key.as_str(), Given::bare(value), Origin::Flag("--set")));
+        let named = [
+            ("listen", self.listen.clone(), "--listen"),
+            ("public_url", self.public_url.clone(), "--public-url"),
+            ("tls.certificate", self.tls_certificate.as_deref().map(absolute), "--tls-certificate"),
+            ("tls.key", self.tls_key.as_deref().map(absolute), "--tls-key"),
+            ("log.format", self.log_format.clone(), "--log-format"),
+        ];
+        let named = named.into_iter().filter_map(|(key, text, flag)| {
+            // Unlike with `--set`, nothing is no value: it is more likely an unset variable.
+            let given = Given { shape: Shape::Text(text?), line: None };
+            Some((key, given, Origin::Flag(flag)))
+        });
+        general.chain(named).chain(self.pool()).collect()
+    }
+
+    fn pool(&self) -> Option<(&'static str, Given, Origin)> {
+        let entry = |(name, size): &(String, String)| (name.clone(), Given::bare(size));
+        let shape = Shape::Table(self.warm.iter().map(entry).collect());
+        let given = Given { shape, line: None };
+        (!self.warm.is_empty()).then_some(("pool", given, Origin::Flag("--warm")))
+    }
+}
+
+/// A path from where the command was given. One that is no path is left to the key to refuse.
+fn absolute(path: &str) -> String {
+    let absolute = std::path::absolute(path).ok();
+    absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path.to_owned())
+}

@@ -1,0 +1,178 @@
+//! What somebody wrote as a value, before a key has said what it should be.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The longest value that a message quotes, in characters.
+pub(super) const SHOWN_CHARS_MAX: usize = 80;
+
+/// A value and the line it stands on, if it stands in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    pub(super) shape: Shape,
+    pub(super) line: Option<usize>,
+}
+
+/// The forms a value can have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shape {
+    /// From a variable or a flag: text, of which the key decides what it is.
+    Bare(String),
+    Text(String),
+    Whole(i64),
+    Decimal(f64),
+    List(Vec<Given>),
+    Table(Vec<(String, Given)>),
+    /// Something no key takes: a truth value, a time, a number too large.
+    Other(String),
+}
+
+impl Given {
+    /// Text from a variable or a flag.
+    pub(super) fn bare(text: &str) -> Self {
+        Self { shape: Shape::Bare(text.to_owned()), line: None }
+    }
+
+    /// Reads a value of a TOML document.
+    pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, lines: Option<&Lines>) -> Self {
+        let line = lines.map(|lines| lines.at(value.span().start).0);
+        let shape = match value.get_ref() {
+            DeValue::String(text) => Shape::Text(text.to_string()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| Shape::Other(number.to_string()), Shape::Whole),
+            DeValue::Float(number) => number
+                .as_str()
+                .parse()
+                .map_or_else(|_| Shape::Other(number.to_string()), Shape::Decimal),
+            DeValue::Boolean(truth) => Shape::Other(truth.to_string()),
+            DeValue::Datetime(time) => Shape::Other(time.to_string()),
+            DeValue::Array(items) => {
+                Shape::List(items.iter().map(|item| Self::from_toml(item, lines)).collect())
+            }
+            DeValue::Table(table) => Shape::Table(entries(table, lines)),
+        };
+        Self { shape, line }
+    }
+
+    /// The text of it, if it is text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::Bare(text) | Shape::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The whole number it is.
+    pub(super) fn whole(&self) -> Option<i64> {
+        match &self.shape {
+            Shape::Whole(number) => Some(*number),
+            Shape::Bare(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The number it is, with or without a fraction.
+    pub(super) fn number(&self) -> Option<f64> {
+        let number = match &self.shape {
+            Shape::Whole(number) => *number as f64,
+            Shape::Decimal(number) => *number,
+            Shape::Bare(text) => text.parse().ok()?,
+            _ => return None,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    /// The items of a list. Bare text is a TOML array, or items between separators, if there are
+    /// such; nothing is the empty list.
+    pub(super) fn list(&self, separator: Option<char>) -> Option<Vec<Self>> {
+        let text = match &self.shape {
+            Shape::List(items) => return Some(items.clone()),
+            Shape::Bare(text) => text.trim(),
+            _ => return None,
+        };
+        if text.starts_with('[') && text.ends_with(']') {
+            return match Self::from_toml(&DeValue::parse(text).ok()?, None).shape {
+                Shape::List(items) => Some(items),
+                _ => None,
+            };
+        }
+        match separator {
+            _ if text.is_empty() => Some(Vec::new()),
+            Some(separator) => {
+                Some(text.split(separator).map(|item| Self::bare(item.trim())).collect())
+            }
+            None => Some(vec![Self::bare(text)]),
+        }
+    }
+
+    /// The entries of a table. Bare text is a TOML inline table, or `name=value,name=value`.
+    pub(super) fn table(&self) -> Option<Vec<(String, Self)>> {
+        let text = match &self.shape {
+            Shape::Table(entries) => return Some(entries.clone()),
+            Shape::Bare(text) => text.trim(),
+            _ => return None,
+        };
+        if text.starts_with('{') {
+            return match Self::from_toml(&DeValue::parse(text).ok()?, None).shape {
+                Shape::Table(entries) => Some(entries),
+                _ => None,
+            };
+        }
+        if text.is_empty() {
+            return Some(Vec::new());
+        }
+        let entry = |item: &str| {
+            let (name, value) = item.split_once('=')?;
+            Some((name.trim().to_owned(), Self::bare(value.trim())))
+        };
+        text.split(',').map(entry).collect()
+    }
+
+    /// What a message says it is.
+    pub(super) fn describe(&self) -> String {
+        match &self.shape {
+            Shape::Bare(text) | Shape::Text(text) => format!("{:?}", cut(text)),
+            Shape::Whole(number) => number.to_string(),
+            Shape::Decimal(number) => number.to_string(),
+            Shape::Other(text) => cut(text),
+            Shape::List(_) => "a list".to_owned(),
+            Shape::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+/// The entries of a table in the order in which they stand.
+fn entries(table: &DeTable<'_>, lines: Option<&Lines>) -> Vec<(String, Given)> {
+    let mut ordered: Vec<_> = table.iter().collect();
+    ordered.sort_by_key(|(name, _)| name.span().start);
+    let entry = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let mut given = Given::from_toml(value, lines);
+        given.line = lines.map(|lines| lines.at(name.span().start).0);
+        (String::from(name.get_ref() as &str), given)
+    };
+    ordered.into_iter().map(|(name, value)| entry((name, value))).collect()
+}
+
+/// The beginning of a text, for a message.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Where the lines of a text begin.
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(super) fn of(text: &str) -> Self {
+        let after_ends = text.match_indices('\n').map(|(end, _)| end + 1);
+        Self(std::iter::once(0).chain(after_ends).collect())
+    }
+
+    /// Line and column of a byte, from 1. The column counts bytes.
+    pub(super) fn at(&self, byte: usize) -> (usize, usize) {
+        let line = self.0.partition_point(|&start| start <= byte);
+        (line, byte - self.0[line - 1] + 1)
+    }
+}

@@ -1,0 +1,330 @@
+//! The one table of all keys. Files, variables, output and documents are made from it.
+
+use std::time::Duration;
+
+use silica_domain::Limits;
+use silica_engine::template::TemplateName;
+
+use super::address::{self, Listen};
+use super::codec::{
+    Bytes, Choice, Codec, Days, List, Optional, OrZero, PATH, Processors, Refusal, Seconds, Table,
+    Text, Whole, Wrong,
+};
+use super::given::Given;
+use super::settings::{AuditCode, LogFormat, LogLevel, Settings};
+use super::value::Value;
+
+/// The most of anything that is counted.
+const COUNT_MAX: u32 = 1_000_000;
+/// The most cells of one sandbox.
+const CELLS_MAX: u32 = 1_000_000_000;
+/// The most audit records.
+const RECORDS_MAX: u64 = 1_000_000_000_000;
+/// The most forks of one zygote.
+const FORKS_MAX: u64 = 1_000_000;
+/// The largest size: 64 TiB.
+const SIZE_MAX: u64 = 64 << 40;
+/// The longest time: ten years.
+const TIME_MAX: Duration = Duration::from_hours(24 * 365 * 10);
+/// The most entries of a list or table.
+const ENTRIES_MAX: usize = 100;
+/// The most sandboxes of one template that are kept ready.
+const READY_MAX: u32 = 1000;
+/// The longest name of an input, in bytes.
+const INPUT_NAME_BYTES_MAX: usize = 64;
+/// The longest regular expression, in bytes.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+const LEAST: Limits = Limits::LEAST;
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// One thing that can be set.
+pub(super) struct Key {
+    /// Its name in a file, with the sections it stands in: `tls.certificate`.
+    pub(super) path: &'static str,
+    /// What it is for, as a sentence without a full stop.
+    pub(super) about: &'static str,
+    /// A value to show where there is no default, as TOML.
+    pub(super) example: Option<&'static str>,
+    pub(super) allowed: fn() -> String,
+    pub(super) read: fn(&mut Settings, &Given) -> Result<(), Refusal>,
+    pub(super) write: fn(&Settings) -> Value,
+}
+
+impl Key {
+    /// The variable that sets it: `SILICA_TLS_CERTIFICATE`.
+    pub(super) fn variable(&self) -> String {
+        format!("SILICA_{}", self.path.to_ascii_uppercase().replace('.', "_"))
+    }
+
+    /// The sections it stands in, and its name there.
+    pub(super) fn split(&self) -> (&'static str, &'static str) {
+        self.path.rsplit_once('.').unwrap_or(("", self.path))
+    }
+
+    /// Whether it is a table in itself, with names of the operator's choice.
+    pub(super) fn is_table(&self) -> bool {
+        matches!((self.write)(&Settings::default()), Value::Table(_))
+    }
+}
+
+/// All keys, those without a section first, those of a section together.
+pub(super) fn keys() -> impl Iterator<Item = &'static Key> {
+    [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION].into_iter().flatten()
+}
+
+/// The key of a name.
+pub(super) fn key(path: &str) -> Option<&'static Key> {
+    keys().find(|key| key.path == path)
+}
+
+/// The sections that hold keys, and those that hold sections; more than once.
+pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+    let above = |path: &&'static str| path.rsplit_once('.').map(|(section, _)| section);
+    keys().flat_map(move |key| std::iter::successors(above(&key.path), above))
+}
+
+/// What is said about a section as a whole.
+pub(super) fn section_about(section: &str) -> &'static str {
+    let found = SECTIONS.iter().find(|(name, _)| *name == section);
+    found.map_or("", |(_, about)| about)
+}
+
+pub(super) const SECTIONS: &[(&str, &str)] = &[
+    ("tls", "Both files or neither. Without them the server speaks plain HTTP."),
+    ("log", "What the server logs to standard error."),
+    ("server", "Requests and connections."),
+    ("sandboxes", "What a sandbox is unless its creator says otherwise, and how far that may go."),
+    ("cells", "How code runs."),
+    ("limits.default", "What a sandbox may use unless its creator says otherwise."),
+    ("limits.max", "The most a creator can ask for. No default may be above it."),
+    ("quota", "What each API key may use."),
+    ("pool", "Sandboxes that are kept ready, by template. What is given replaces all defaults."),
+    ("audit", "What is recorded of each execution."),
+    ("inputs", "Files and directories of this machine that clients may mount read-only, by name."),
+    (
+        "zygotes",
+        "When a warm interpreter is replaced: its forks share address layout and hash seed.",
+    ),
+];
+
+macro_rules! key {
+    ($path:expr => $($field:tt).+, $codec:expr, $about:expr) => {
+        key!($path => $($field).+, $codec, $about, None)
+    };
+    ($path:expr => $($field:tt).+, $codec:expr, $about:expr, $example:expr) => {
+        Key {
+            path: $path,
+            about: $about,
+            example: $example,
+            allowed: || $codec.allowed(),
+            read: |settings, given| {
+                settings.$($field).+ = $codec.read(given)?;
+                Ok(())
+            },
+            write: |settings| $codec.write(&settings.$($field).+),
+        }
+    };
+}
+
+const GENERAL: &[Key] = &[
+    key!("listen" => listen, LISTEN, "The address and port to listen on; port 0 for any free one"),
+    key!("public_url" => public_url, Optional { of: URL },
+        "How clients reach the server, for links to it; the listening address if not given",
+        Some("\"https://silica.example\"")),
+    key!("tls.certificate" => tls.certificate, Optional { of: PATH },
+        "The certificate and those that signed it, PEM", Some("\"/etc/silica/certificate.pem\"")),
+    key!("tls.key" => tls.key, Optional { of: PATH }, "The certificate's private key, PEM",
+        Some("\"/etc/silica/key.pem\"")),
+    key!("log.format" => log.format,
+        Choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
+        "Lines for people, or one JSON object a line"),
+    key!("log.level" => log.level, LEVEL, "The least important message that is still logged"),
+    key!("server.request_body_bytes_max" => server.request_body_bytes_max,
+        Bytes(1024..=4 << 30), "The largest JSON body; files are streamed and may be larger"),
+    key!("server.shutdown_seconds" => server.shutdown, Seconds(Duration::ZERO..=HOUR),
+        "How long running cells may take to end when the server is stopped"),
+    key!("server.allowed_origins" => server.allowed_origins,
+        List { of: ORIGIN, items_max: ENTRIES_MAX, separator: Some(',') },
+        "Web pages, other than the server's own, that may call the API from a browser"),
+    key!("server.allowed_hosts" => server.allowed_hosts,
+        List { of: HOST, items_max: ENTRIES_MAX, separator: Some(',') },
+        "Names the server answers to, without ports; none for its own address and localhost"),
+    key!("sandboxes.template" => sandboxes.template, TEMPLATE, "What a sandbox starts from"),
+    key!("sandboxes.ttl_seconds" => sandboxes.ttl, Seconds(SECOND..=TIME_MAX),
+        "How long a sandbox lives"),
+    key!("sandboxes.ttl_seconds_max" => sandboxes.ttl_max, Seconds(SECOND..=TIME_MAX),
+        "The longest life that can be asked for at once"),
+    key!("sandboxes.idle_seconds" => sandboxes.idle,
+        OrZero { of: Seconds(SECOND..=TIME_MAX), zero: "never" },
+        "After how long without a request a sandbox ends"),
+    key!("sandboxes.idle_seconds_max" => sandboxes.idle_max, Seconds(SECOND..=TIME_MAX),
+        "The longest such time that can be asked for"),
+    key!("sandboxes.max_cells" => sandboxes.max_cells, Whole(1..=CELLS_MAX),
+        "How many cells a sandbox runs before it ends"),
+    key!("sandboxes.count_max" => sandboxes.count_max, Whole(1..=COUNT_MAX),
+        "The most sandboxes on the whole server"),
+    key!("cells.timeout_seconds" => cells.timeout, Seconds(MILLISECOND..=TIME_MAX),
+        "Time on the clock for a cell that names none"),
+    key!("cells.timeout_seconds_max" => cells.timeout_max, Seconds(MILLISECOND..=TIME_MAX),
+        "The longest that can be asked for, extensions included"),
+    key!("cells.queue_max" => cells.queue_max, Whole(1..=COUNT_MAX),
+        "The most cells waiting on the whole server; more are refused"),
+    key!("cells.running_max" => cells.running_max,
+        OrZero { of: Whole(1..=COUNT_MAX), zero: "four times the number of processors" },
+        "The most cells running on the whole server; more wait"),
+];
+
+/// The same limits twice: as what is given and as the most that can be asked for.
+macro_rules! limit_keys {
+    ($section:literal => $($limits:tt).+) => {
+        &[
+            key!(concat!($section, ".memory") => $($limits).+.memory_bytes,
+                Bytes(LEAST.memory_bytes..=SIZE_MAX),
+                "Memory of all processes and writable files together"),
+            key!(concat!($section, ".disk") => $($limits).+.disk_bytes,
+                Bytes(LEAST.disk_bytes..=SIZE_MAX),
+                "Writable files, all together; they are kept in memory"),
+            key!(concat!($section, ".file_size") => $($limits).+.file_bytes,
+                Bytes(LEAST.file_bytes..=SIZE_MAX), "The largest single file"),
+            key!(concat!($section, ".cpus") => $($limits).+.cpu_millis,
+                Processors(LEAST.cpu_millis..=COUNT_MAX), "Processors, also fractions of one"),
+            key!(concat!($section, ".cpu_seconds") => $($limits).+.cpu,
+                Seconds(LEAST.cpu..=TIME_MAX), "Processor time of one cell"),
+            key!(concat!($section, ".wall_seconds") => $($limits).+.wall,
+                Seconds(LEAST.wall..=TIME_MAX), "Time on the clock of one cell"),
+            key!(concat!($section, ".processes") => $($limits).+.processes,
+                Whole(LEAST.processes..=COUNT_MAX), "Processes and threads"),
+            key!(concat!($section, ".open_files") => $($limits).+.open_files,
+                Whole(LEAST.open_files..=COUNT_MAX), "Open files of one process"),
+            key!(concat!($section, ".output") => $($limits).+.output_bytes,
+                Bytes(LEAST.output_bytes..=SIZE_MAX), "Bytes kept of each of stdout and stderr"),
+            key!(concat!($section, ".results") => $($limits).+.results,
+                Whole(LEAST.results..=COUNT_MAX), "Results of one cell"),
+            key!(concat!($section, ".result_bytes") => $($limits).+.result_bytes,
+                Bytes(LEAST.result_bytes..=SIZE_MAX), "Bytes of all results of one cell"),
+        ]
+    };
+}
+
+const LIMITS_DEFAULT: &[Key] = limit_keys!("limits.default" => limits.default);
+const LIMITS_MAX: &[Key] = limit_keys!("limits.max" => limits.max.0);
+
+const OPERATION: &[Key] = &[
+    key!("quota.requests_per_second" => quota.requests_per_second, Whole(1..=COUNT_MAX),
+        "Requests a second, over time"),
+    key!("quota.request_burst" => quota.request_burst, Whole(1..=COUNT_MAX),
+        "Requests at once, before that rate counts"),
+    key!("quota.sandboxes" => quota.sandboxes, Whole(1..=COUNT_MAX), "Sandboxes at a time"),
+    key!("quota.cells_running" => quota.cells_running, Whole(1..=COUNT_MAX),
+        "Cells running at a time"),
+    key!("quota.cells_queued" => quota.cells_queued, Whole(1..=COUNT_MAX),
+        "Cells waiting at a time"),
+    key!("quota.upload_bytes_per_minute" => quota.upload_bytes_per_minute, Bytes(1..=SIZE_MAX),
+        "Bytes sent to the server"),
+    key!("quota.output_bytes_per_minute" => quota.output_bytes_per_minute, Bytes(1..=SIZE_MAX),
+        "Bytes received from the server"),
+    key!("quota.cpu_seconds_per_minute" => quota.cpu_per_minute,
+        OrZero { of: Seconds(MILLISECOND..=TIME_MAX), zero: "no limit" },
+        "Processor time of all sandboxes together"),
+    key!("pool" => pool,
+        Table { name: TEMPLATE, of: Whole(0..=READY_MAX), entries_max: ENTRIES_MAX },
+        "Sandboxes kept ready, by template", Some("code-interpreter = 4")),
+    key!("audit.code" => audit.code,
+        Choice(&[("full", AuditCode::Full), ("digest", AuditCode::Digest)]),
+        "Whether the code itself is recorded or only its SHA-256"),
+    key!("audit.redact" => audit.redact,
+        List { of: PATTERN, items_max: ENTRIES_MAX, separator: None },
+        "Regular expressions; what they match is recorded as [redacted]"),
+    key!("audit.retention_days" => audit.retention,
+        OrZero { of: Days(1..=36_500), zero: "ever" }, "How long records are kept"),
+    key!("audit.records_max" => audit.records_max,
+        OrZero { of: Whole(1..=RECORDS_MAX), zero: "any number" },
+        "How many records are kept, the newest"),
+    key!("inputs" => inputs,
+        Table { name: INPUT_NAME, of: PATH, entries_max: ENTRIES_MAX },
+        "Absolute paths, by the name a client asks for", Some("corpus = \"/srv/corpus\"")),
+    key!("zygotes.forks_max" => zygotes.forks_max, Whole(1..=FORKS_MAX),
+        "After this many forks"),
+    key!("zygotes.age_seconds_max" => zygotes.age_max, Seconds(SECOND..=TIME_MAX),
+        "After this long"),
+];
+
+const HOUR: Duration = Duration::from_hours(1);
+
+const LISTEN: Text<Listen> = Text {
+    allowed: "an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585",
+    read: |text| Listen::parse(text).ok_or(Wrong::NotAllowed),
+    write: ToString::to_string,
+};
+
+const URL: Text<String> = Text {
+    allowed: "a URL that begins with http:// or https://, without user, query and fragment",
+    read: |text| match address::url(text) {
+        Some(url) => Ok(url),
+        None if address::has_user(text) => Err(Wrong::Secret("a URL with a user, not shown")),
+        None => Err(Wrong::NotAllowed),
+    },
+    write: String::clone,
+};
+
+const ORIGIN: Text<String> = Text {
+    allowed: "an origin, such as https://pages.example or http://localhost:3000",
+    read: |text| match address::origin(text) {
+        Some(origin) => Ok(origin),
+        None if address::has_user(text) => Err(Wrong::Secret("a URL with a user, not shown")),
+        None => Err(Wrong::NotAllowed),
+    },
+    write: String::clone,
+};
+
+const HOST: Text<String> = Text {
+    allowed: "a host name or address without a port",
+    read: |text| address::host(text).ok_or(Wrong::NotAllowed),
+    write: String::clone,
+};
+
+const TEMPLATE: Text<TemplateName> = Text {
+    allowed: "a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)",
+    read: |text| TemplateName::new(text).map_err(|_| Wrong::NotAllowed),
+    write: ToString::to_string,
+};
+
+const PATTERN: Text<String> = Text {
+    allowed: "a regular expression",
+    read: |text| {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(Wrong::Because(format!("at most {PATTERN_BYTES_MAX} bytes long")));
+        }
+        match regex::Regex::new(text) {
+            Ok(_) => Ok(text.to_owned()),
+            Err(error) => Err(Wrong::Because(last_line(&error.to_string()))),
+        }
+    },
+    write: String::clone,
+};
+
+const INPUT_NAME: Text<String> = Text {
+    allowed: "a name (1 to 64 of a-z, A-Z, 0-9, - and _)",
+    read: |text| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let valid = (1..=INPUT_NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
+        if valid { Ok(text.to_owned()) } else { Err(Wrong::NotAllowed) }
+    },
+    write: String::clone,
+};
+
+const LEVEL: Choice<LogLevel> = Choice(&[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+]);
+
+/// Where the parser of regular expressions says what is wrong, below a drawing of where.
+fn last_line(text: &str) -> String {
+    let line = text.lines().last().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}

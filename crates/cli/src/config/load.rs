@@ -1,0 +1,196 @@
+//! Defaults, file, environment and flags, each over the one before, into settings that are right.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::check::contradictions;
+use super::error::{ConfigError, PROBLEMS_MAX, Problem};
+use super::file::{ConfigFile, Says, Search, User, not_section};
+use super::flags::ServeFlags;
+use super::given::{Given, cut};
+use super::keys::{Key, key, keys, sections};
+use super::origin::Origin;
+use super::settings::Settings;
+
+/// Variables that begin like ours and set no key: the data directory, the file, the log filter, the
+/// interpreter for templates, and what clients read.
+pub(super) const OTHER_VARIABLES: [&str; 6] =
+    ["SILICA_HOME", "SILICA_CONFIG", "SILICA_LOG", "SILICA_PYTHON", "SILICA_KEY", "SILICA_URL"];
+
+/// Settings, and where each comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) settings: Settings,
+    /// The file that was read, if any.
+    pub(crate) file: Option<PathBuf>,
+    /// What is odd and does not stop anything, each a sentence.
+    pub(crate) notices: Vec<String>,
+    origins: Origins,
+}
+
+/// Where values come from, by key; the rest are defaults.
+pub(super) type Origins = BTreeMap<&'static str, Origin>;
+
+impl Loaded {
+    /// Where the value of a key comes from.
+    pub(crate) fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::Default)
+    }
+}
+
+impl Settings {
+    /// Reads all there is to read. `home` is the data directory.
+    pub(crate) fn load(
+        flags: &ServeFlags,
+        environment: &BTreeMap<String, String>,
+        home: &Path,
+    ) -> Result<Loaded, ConfigError> {
+        let search = Search::new(flags.config.as_deref(), environment, home, User::current());
+        Self::from_layers(search.read()?.as_ref(), environment, flags)
+    }
+
+    /// Puts the layers together.
+    pub(super) fn from_layers(
+        file: Option<&ConfigFile>,
+        environment: &BTreeMap<String, String>,
+        flags: &ServeFlags,
+    ) -> Result<Loaded, ConfigError> {
+        let mut draft = Draft::default();
+        if let Some(file) = file {
+            draft.take_file(file);
+        }
+        draft.take_environment(environment);
+        draft.take_flags(flags);
+        draft.finish(file)
+    }
+}
+
+/// Settings that are being put together, one layer after the other.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) settings: Settings,
+    pub(super) origins: Origins,
+    pub(super) problems: Vec<Problem>,
+    pub(super) notices: Vec<String>,
+}
+
+impl Draft {
+    pub(super) fn take_file(&mut self, file: &ConfigFile) {
+        if file.writable_by_all {
+            let path = file.path.display();
+            self.notices.push(format!("{path} can be changed by every user of this machine"));
+        }
+        let statements = match file.statements() {
+            Ok(statements) => statements,
+            Err(problem) => return self.report(|| problem),
+        };
+        for statement in statements {
+            let origin = Origin::File(file.path.clone(), statement.line);
+            match statement.says {
+                Says::Value(path, given) => self.take(path, &given, origin),
+                Says::Unknown(path) => self.report(|| unknown(&path, origin)),
+                Says::NotSection(path, given) => self.report(|| {
+                    let (given, allowed) = not_section(&path, &given);
+                    Problem::Value { origin, key: path, given, allowed }
+                }),
+            }
+        }
+    }
+
+    /// An empty variable counts as none.
+    fn take_environment(&mut self, environment: &BTreeMap<String, String>) {
+        for key in keys() {
+            let variable = key.variable();
+            if let Some(text) = environment.get(&variable).filter(|text| !text.is_empty()) {
+                self.take(key.path, &Given::bare(text), Origin::Variable(variable));
+            }
+        }
+        self.notices.extend(environment.keys().filter_map(|name| stray(name)));
+    }
+
+    fn take_flags(&mut self, flags: &ServeFlags) {
+        for (path, given, origin) in flags.given() {
+            self.take(path, &given, origin);
+        }
+    }
+
+    /// Sets one key.
+    pub(super) fn take(&mut self, path: &str, given: &Given, origin: Origin) {
+        let Some(Key { path, read, .. }) = key(path) else {
+            return self.report(|| unknown(path, origin));
+        };
+        match read(&mut self.settings, given) {
+            Ok(()) => drop(self.origins.insert(path, origin)),
+            Err(refusal) => self.report(|| Problem::Value {
+                origin: origin.at(refusal.line),
+                key: cut(&format!("{path}{}", refusal.entry)),
+                given: refusal.given,
+                allowed: refusal.allowed,
+            }),
+        }
+    }
+
+    /// Remembers a problem, as long as there are not too many.
+    fn report(&mut self, problem: impl FnOnce() -> Problem) {
+        match self.problems.len() {
+            0..PROBLEMS_MAX => self.problems.push(problem()),
+            PROBLEMS_MAX => self.problems.push(Problem::More),
+            _ => {}
+        }
+    }
+
+    fn finish(self, file: Option<&ConfigFile>) -> Result<Loaded, ConfigError> {
+        let Self { settings, origins, mut problems, notices } = self;
+        if problems.is_empty() {
+            problems = contradictions(&settings, &origins);
+        }
+        if !problems.is_empty() {
+            return Err(ConfigError::Problems(problems));
+        }
+        let file = file.map(|file| file.path.clone());
+        Ok(Loaded { settings, file, notices, origins })
+    }
+}
+
+fn unknown(path: &str, origin: Origin) -> Problem {
+    let path = cut(&path.escape_debug().to_string());
+    Problem::Unknown { origin, nearest: nearest(&path), key: path }
+}
+
+/// A variable that looks like one of ours and is none.
+fn stray(name: &str) -> Option<String> {
+    let known = OTHER_VARIABLES.contains(&name) || keys().any(|key| key.variable() == name);
+    if !name.starts_with("SILICA_") || known {
+        return None;
+    }
+    let path = name.trim_start_matches("SILICA_").to_ascii_lowercase();
+    let near = |key: &&Key| key.path.replace('.', "_");
+    let meant = keys().min_by_key(|key| strsim::damerau_levenshtein(&path, &near(key)));
+    let meant = meant.filter(|key| is_near(&path, &near(key)));
+    let hint = meant.map_or(String::new(), |key| format!("; did you mean {}?", key.variable()));
+    Some(format!("the variable {} sets nothing{hint}", cut(name)))
+}
+
+/// What may have been meant: a key of the same name in another section, or the key or section that is
+/// written most like it, or a longer or shorter form of it.
+fn nearest(path: &str) -> Option<&'static str> {
+    let distance = |other: &&'static str| strsim::damerau_levenshtein(path, other);
+    let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let paths = || keys().map(|key| key.path);
+    let begins = |text: &str, with: &str| {
+        text.strip_prefix(with).is_some_and(|rest| !with.is_empty() && rest.starts_with(['.', '_']))
+    };
+    paths()
+        .filter(|key| name(key) == name(path))
+        .min_by_key(distance)
+        .or_else(|| {
+            let closest = paths().chain(sections()).min_by_key(distance);
+            closest.filter(|other| is_near(path, other))
+        })
+        .or_else(|| paths().find(|key| begins(key, path) || begins(path, key)))
+}
+
+/// At most a third of the letters differ.
+fn is_near(path: &str, key: &str) -> bool {
+    strsim::damerau_levenshtein(path, key) * 3 <= path.len().max(key.len())
+}

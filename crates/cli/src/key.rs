@@ -1,0 +1,109 @@
+//! `silica key`: who may use a server.
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use silica_store::keys::{KeyName, KeyRecord, NewKey, Revocation};
+use silica_store::{Access, KeyId};
+
+use crate::{home, show};
+
+/// Arguments of `silica key`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a key and print it, this once
+    Create {
+        /// What you call it, for example who or what will use it
+        #[arg(value_parser = KeyName::new)]
+        name: KeyName,
+        /// Let it do everything, also for others
+        #[arg(long)]
+        admin: bool,
+        /// Print it as JSON, with its id
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the keys, revoked ones too
+    List {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key for good; a running server refuses it within a second
+    Revoke {
+        /// Its id, as in the list
+        #[arg(value_parser = KeyId::parse)]
+        id: KeyId,
+        /// Print what was revoked as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(arguments: KeyArgs) -> Result<i32> {
+    match arguments.action {
+        Action::Create { name, admin, json } => create(name, admin, json)?,
+        Action::List { json } => list(json)?,
+        Action::Revoke { id, json } => revoke(&id, json)?,
+    }
+    Ok(0)
+}
+
+fn create(name: KeyName, admin: bool, as_json: bool) -> Result<()> {
+    let store = home::store(Access::Tool)?;
+    let (record, secret) = store.keys().create(NewKey { name, admin, limits: None }).wait()?;
+    store.close_wait();
+    if as_json {
+        let KeyRecord { id, name, admin, created_at, .. } = record;
+        return show::line(json!({
+            "id": id, "name": name, "admin": admin, "created_at": created_at,
+            "key": secret.reveal(),
+        }));
+    }
+    let kind = if record.admin { "an admin key" } else { "a key" };
+    eprintln!("silica: made {kind} for {}, with the id {}", record.name, record.id);
+    eprintln!("silica: copy it now; only a digest of it is kept, and it is never shown again:");
+    show::line(secret.reveal())
+}
+
+fn list(as_json: bool) -> Result<()> {
+    let keys = home::store(Access::ReadOnly)?.keys().list().wait()?;
+    if as_json {
+        return keys.iter().try_for_each(|key| show::line(serde_json::to_string(key)?));
+    }
+    show::line(format_args!("{:<17} {:<6} {:<21} {:<29} NAME", "ID", "ADMIN", "CREATED", "STATE"))?;
+    for key in keys {
+        let state = match key.revoked_at {
+            Some(time) => format!("revoked {}", show::moment(time)),
+            None => "active".to_owned(),
+        };
+        let admin = if key.admin { "yes" } else { "no" };
+        let (created, name) = (show::moment(key.created_at), show::plain(&key.name, 100));
+        show::line(format_args!("{:<17} {admin:<6} {created:<21} {state:<29} {name}", key.id))?;
+    }
+    Ok(())
+}
+
+fn revoke(id: &KeyId, as_json: bool) -> Result<()> {
+    let store = home::store(Access::Tool)?;
+    let revocation = store.keys().revoke(id).wait()?;
+    store.close_wait();
+    let record = match revocation {
+        Revocation::Unknown => bail!("there is no key {id}; silica key list shows all"),
+        Revocation::Done(record) => {
+            eprintln!("silica: revoked key {id} ({})", record.name);
+            record
+        }
+        Revocation::Before(record) => {
+            eprintln!("silica: key {id} ({}) had been revoked before", record.name);
+            record
+        }
+    };
+    if as_json { show::line(serde_json::to_string(&record)?) } else { Ok(()) }
+}

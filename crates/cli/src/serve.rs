@@ -1,0 +1,325 @@
+//! `silica serve`: the server, from its first key to its orderly end.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use silica_domain::Limits;
+use silica_engine::template::{Home, Template};
+use silica_engine::{CreateOptions, Engine, EngineOptions};
+use silica_server::{AppOptions, Router, Server, Tls};
+use silica_sessions::{Capacity, Quota, Sessions, SessionsOptions};
+use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
+use silica_store::keys::{KeyName, NewKey};
+use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::settings::{AuditCode, LogFormat, LogLevel};
+use crate::config::{self, ServeFlags, Settings};
+use crate::home;
+
+/// Arguments of `silica serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    flags: ServeFlags,
+    /// How to say where the server listens
+    #[arg(long, value_enum, default_value = "text", value_name = "FORM")]
+    print: Print,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Print {
+    /// A few lines for people
+    Text,
+    /// One line with `url` and, on the first start, `key`
+    Json,
+}
+
+pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
+    let home = home::home()?;
+    let environment = config::environment()?;
+    let loaded = Settings::load(&arguments.flags, &environment, home.path())?;
+    start_logging(&loaded.settings);
+    for notice in &loaded.notices {
+        tracing::warn!("{notice}");
+    }
+    let templates = templates(&home, &loaded.settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let status = runtime.block_on(serve(&home, loaded.settings, templates, arguments.print));
+    // Whatever still blocks a thread has nobody to work for any more.
+    runtime.shutdown_background();
+    status
+}
+
+fn start_logging(settings: &Settings) {
+    let level = match settings.log.level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::new(level);
+    let logger = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    match settings.log.format {
+        LogFormat::Text => logger.init(),
+        LogFormat::Json => logger.json().init(),
+    }
+}
+
+/// The templates on offer: those of the pool and the default one, built now where they are not.
+fn templates(home: &Home, settings: &Settings) -> Result<Vec<Template>> {
+    let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
+    names.insert(settings.sandboxes.template.to_string());
+    names.iter().map(|name| home::template(home, name)).collect()
+}
+
+async fn serve(
+    home: &Home,
+    settings: Settings,
+    templates: Vec<Template>,
+    print: Print,
+) -> Result<i32> {
+    // First, so that a second server on the same port or data is told at once.
+    let server = bind(&settings).await?;
+    let store = open_store(home, &settings)?;
+    let first_key = first_key(&store).await?;
+    let (engine, shown) = start_engine(home, &settings, templates).await?;
+    let sessions = Sessions::start(engine, store.clone(), options(&settings)).await?;
+    let address = server.address()?;
+    let url = url(&settings, address.port());
+    let app = app_options(&settings, &url, shown);
+    let router = silica_server::router(Arc::clone(&sessions), app)?;
+    store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
+    warn_if_public(&settings, address.ip());
+    let mut stop = Stop::new()?;
+    announce(print, &url, first_key.as_deref());
+    let (stopping, stopped) = tokio::sync::oneshot::channel();
+    let work = work(server, router, stopped, sessions, store, settings.server.shutdown);
+    let signals = async {
+        stop.next().await;
+        // Whoever does not listen any more has stopped already.
+        let _ = stopping.send(());
+        stop.next().await;
+    };
+    tokio::select! {
+        () = work => Ok(0),
+        () = signals => Ok(130),
+    }
+}
+
+/// Serves until it is told to stop, then lets what runs end, for at most `patience` in all.
+async fn work(
+    server: Server,
+    router: Router,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+    sessions: Arc<Sessions>,
+    store: Store,
+    patience: Duration,
+) {
+    let until = std::sync::OnceLock::new();
+    let stop = async {
+        // A sender that is gone has stopped too.
+        let _ = stopped.await;
+        tracing::info!("shutting down");
+        sessions.stop_taking();
+        until.get_or_init(|| Instant::now() + patience);
+    };
+    server.run(router, stop, patience).await;
+    // The log says that this was no crash.
+    let _ = store.audit().note(Note::new("server_stopped")).await;
+    let left =
+        until.get().map_or(patience, |until| until.saturating_duration_since(Instant::now()));
+    sessions.close(left).await;
+}
+
+async fn bind(settings: &Settings) -> Result<Server> {
+    let tls = match (&settings.tls.certificate, &settings.tls.key) {
+        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
+        _ => None,
+    };
+    Ok(Server::bind(&settings.listen.to_string(), tls).await?)
+}
+
+fn open_store(home: &Home, settings: &Settings) -> Result<Store> {
+    let mut options = StoreOptions::new(Access::Server);
+    options.audit = AuditSettings {
+        code: match settings.audit.code {
+            AuditCode::Full => CodeKept::Full,
+            AuditCode::Digest => CodeKept::Digest,
+        },
+        redaction: Redaction::new(&settings.audit.redact)?,
+        retention: settings.audit.retention,
+        records_max: settings.audit.records_max,
+    };
+    std::fs::create_dir_all(home.path())
+        .with_context(|| format!("cannot make the data directory {}", home.path().display()))?;
+    Ok(Store::open(&home.path().join(DATABASE_NAME), options)?)
+}
+
+/// Makes a key if there is none that works, and returns its secret, this once.
+async fn first_key(store: &Store) -> Result<Option<String>> {
+    let keys = store.keys().list().await?;
+    if keys.iter().any(|key| key.revoked_at.is_none()) {
+        return Ok(None);
+    }
+    let new = NewKey { name: KeyName::new("first")?, admin: true, limits: None };
+    let (_, secret) = store.keys().create(new).await?;
+    Ok(Some(secret.reveal()))
+}
+
+async fn start_engine(
+    home: &Home,
+    settings: &Settings,
+    templates: Vec<Template>,
+) -> Result<(Engine, Vec<Value>)> {
+    let engine = Engine::start(EngineOptions {
+        limits_max: settings.limits.max.clone(),
+        zygotes: settings.zygotes,
+        ..home::engine_options(home)?
+    })?;
+    let mut shown = Vec::new();
+    for template in templates {
+        let manifest = template.manifest.clone();
+        engine.add_template(template).await?;
+        tracing::info!(template = manifest.name, "warming up");
+        engine.warm(&manifest.name).await?;
+        shown.push(json!({
+            "name": manifest.name,
+            "description": manifest.description,
+            "python": manifest.python_version,
+            "packages": manifest.packages,
+        }));
+    }
+    for (name, &size) in &settings.pool {
+        let mut options = CreateOptions::new(name.as_str());
+        options.limits = settings.limits.default.clone();
+        engine.keep_ready(&options, size as usize)?;
+    }
+    Ok((engine, shown))
+}
+
+fn options(settings: &Settings) -> SessionsOptions {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
+    SessionsOptions {
+        template: sandboxes.template.to_string(),
+        // One number for how long a cell may take, and the one that is shown.
+        limits: Limits { wall: cells.timeout, ..settings.limits.default.clone() },
+        ttl: sandboxes.ttl,
+        ttl_max: sandboxes.ttl_max,
+        idle: sandboxes.idle,
+        idle_max: Some(sandboxes.idle_max),
+        max_cells: sandboxes.max_cells.into(),
+        timeout: cells.timeout,
+        timeout_max: cells.timeout_max,
+        quota: Quota {
+            requests_per_second: quota.requests_per_second.into(),
+            request_burst: quota.request_burst.into(),
+            sandboxes: quota.sandboxes as usize,
+            running: quota.cells_running as usize,
+            queued: quota.cells_queued as usize,
+            upload_bytes_per_minute: quota.upload_bytes_per_minute,
+            output_bytes_per_minute: quota.output_bytes_per_minute,
+            cpu_seconds_per_minute: quota.cpu_per_minute.map_or(0, |cpu| cpu.as_secs()),
+        },
+        capacity: Capacity {
+            running: cells.running_max.map_or(4 * processors, |most| most as usize),
+            queued: cells.queue_max as usize,
+            sandboxes: sandboxes.count_max as usize,
+        },
+    }
+}
+
+fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOptions {
+    let server = &settings.server;
+    AppOptions {
+        body_bytes_max: usize::try_from(server.request_body_bytes_max).unwrap_or(usize::MAX),
+        allowed_origins: server.allowed_origins.clone(),
+        allowed_hosts: allowed_hosts(settings),
+        public_url: url.to_owned(),
+        inputs: settings.inputs.clone(),
+        templates,
+    }
+}
+
+/// A server that only this machine can reach answers to this machine's names only, so that no web
+/// page can come in through a name of its own that points here.
+fn allowed_hosts(settings: &Settings) -> Vec<String> {
+    let configured = &settings.server.allowed_hosts;
+    let host = settings.listen.host();
+    let local = host.parse::<IpAddr>().map_or(host == "localhost", |address| address.is_loopback());
+    if !configured.is_empty() || !local {
+        return configured.clone();
+    }
+    let mut hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    hosts.push(host.to_owned());
+    hosts
+}
+
+fn url(settings: &Settings, port: u16) -> String {
+    if let Some(url) = &settings.public_url {
+        return url.clone();
+    }
+    let scheme = if settings.tls.certificate.is_some() { "https" } else { "http" };
+    let host = settings.listen.host();
+    match host.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => format!("{scheme}://localhost:{port}"),
+        Ok(IpAddr::V6(_)) => format!("{scheme}://[{host}]:{port}"),
+        _ => format!("{scheme}://{host}:{port}"),
+    }
+}
+
+fn warn_if_public(settings: &Settings, address: IpAddr) {
+    if !address.is_loopback() && settings.tls.certificate.is_none() {
+        tracing::warn!(
+            %address,
+            "keys and code travel unencrypted: other machines can reach this address, and TLS is off \
+             (set tls.certificate and tls.key, or put a proxy with TLS in front)"
+        );
+    }
+}
+
+fn announce(print: Print, url: &str, key: Option<&str>) {
+    match (print, key) {
+        (Print::Json, key) => println!("{}", json!({"url": url, "key": key})),
+        (Print::Text, None) => println!("silica is listening on {url}"),
+        (Print::Text, Some(key)) => println!(
+            "silica is listening on {url}\n\n\
+             This is your key. It is shown only now; make others with `silica key create`.\n\n  \
+             export SILICA_URL={url} SILICA_KEY={key}\n\n\
+             Try it:\n\n  \
+             curl -s $SILICA_URL/v1/run -H \"X-API-Key: $SILICA_KEY\" -d '{{\"code\": \"print(6 * 7)\"}}'\n"
+        ),
+    }
+}
+
+/// Ctrl-C or a polite end by whoever started this; once to stop, twice to stop at once. What is left
+/// then is cleared by the zone's own end and by the next start.
+struct Stop {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn new() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

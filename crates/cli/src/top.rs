@@ -1,0 +1,226 @@
+//! `silica top`: what lives on a running server, again every second.
+//!
+//! It talks to the server as any client does. Nothing that comes back can steer the terminal: what is
+//! shown is made of plain characters (`view.rs`).
+
+mod client;
+mod frame;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use client::Client;
+use frame::Frame;
+use view::plain;
+
+/// Where a server listens unless it is told otherwise.
+const URL_DEFAULT: &str = "http://127.0.0.1:8585";
+
+/// What is asked for.
+const SANDBOXES: &str = "/v1/admin/sandboxes";
+
+/// How long the view stays as it is.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Between the first look, which is not shown, and the second: processor use is a difference.
+const FIRST_PAUSE: Duration = Duration::from_millis(300);
+
+/// The longest text of an error of the server that is shown.
+const DETAIL_CHARACTERS_MAX: usize = 300;
+
+/// Arguments of `silica top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The server [default: SILICA_URL, else http://127.0.0.1:8585]
+    #[arg(long)]
+    url: Option<String>,
+    /// An admin key [default: SILICA_KEY]
+    #[arg(long)]
+    key: Option<String>,
+    /// Look so often, then stop
+    #[arg(short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Look once; the same as -n 1, and as writing to a file or pipe
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// Print each look as one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// What comes first
+    #[arg(long, value_enum, default_value = "cpu", value_name = "COLUMN")]
+    sort: Sort,
+}
+
+/// What comes first: the busiest, the largest, the one that has run the most cells, the oldest, the next
+/// to end, or the first by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    Cpu,
+    Memory,
+    Cells,
+    Age,
+    Expires,
+    Owner,
+    Id,
+}
+
+pub(crate) fn run(arguments: &TopArgs) -> Result<i32> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let url = arguments.url.clone().or_else(|| variable("SILICA_URL"));
+    let key = arguments.key.clone().or_else(|| variable("SILICA_KEY"));
+    let key = key.context("a key is needed: set SILICA_KEY, or give --key")?;
+    let client = Client::new(url.as_deref().unwrap_or(URL_DEFAULT), &key)?;
+    let on_terminal = io::stdout().is_terminal();
+    let looks = match arguments.count {
+        Some(count) => Some(count),
+        None if arguments.once || !on_terminal => Some(1),
+        None => None,
+    };
+    let form = match (arguments.json, on_terminal && !arguments.once) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Live,
+        (false, false) => Form::Table,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stop = Stop::new()?;
+        // Whatever was drawn is taken away when the other side is dropped.
+        tokio::select! {
+            shown = show(&client, looks, form, arguments.sort) => shown,
+            () = stop.asked() => Ok(0),
+        }
+    })
+}
+
+/// How looks are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// In place of each other, on a screen of their own.
+    Live,
+    /// One below the other.
+    Table,
+    /// One line each.
+    Json,
+}
+
+async fn show(client: &Client, looks: Option<u64>, form: Form, sort: Sort) -> Result<i32> {
+    let mut last = look(client, None, sort).await?;
+    tokio::time::sleep(FIRST_PAUSE).await;
+    let mut screen = None;
+    let mut number = 0;
+    loop {
+        let looked = look(client, Some(&last), sort).await;
+        let trouble = match (looked, form) {
+            (Ok(frame), _) => {
+                last = frame;
+                None
+            }
+            // Somebody watches: a server that is started again comes back by itself.
+            (Err(error), Form::Live) => Some(format!("{error:#}")),
+            (Err(error), Form::Table | Form::Json) => return Err(error),
+        };
+        let shown = match form {
+            Form::Live => {
+                let screen = match &mut screen {
+                    Some(screen) => screen,
+                    none => none.insert(Screen::enter(client.url())?),
+                };
+                screen.draw(&last, trouble.as_deref())
+            }
+            Form::Table => print(&view::table(&last, client.url())),
+            Form::Json => print(&format!("{}\n", view::json(&last))),
+        };
+        match shown {
+            Ok(()) => {}
+            // Whoever read has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+            Err(error) => return Err(error).context("cannot write"),
+        }
+        number += 1;
+        if looks == Some(number) {
+            return Ok(0);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Asks the server once.
+async fn look(client: &Client, before: Option<&Frame>, sort: Sort) -> Result<Frame> {
+    let answer = client.get(SANDBOXES).await?;
+    if answer.status == 200 {
+        let mut frame = Frame::read(&answer.body, before)?;
+        frame.sort(sort);
+        return Ok(frame);
+    }
+    let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let detail = problem["detail"].as_str().unwrap_or("the answer is not from a Silica server");
+    let detail = plain(detail, DETAIL_CHARACTERS_MAX);
+    match answer.status {
+        403 => bail!("everybody's sandboxes are shown to an admin key only ({detail})"),
+        status => bail!("{} answered {status}: {detail}", client.url()),
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// The terminal's second screen, without a cursor; the first comes back when this is dropped.
+struct Screen {
+    url: String,
+}
+
+impl Screen {
+    fn enter(url: &str) -> io::Result<Self> {
+        let screen = Self { url: url.to_owned() };
+        print("\x1b[?1049h\x1b[?25l")?;
+        Ok(screen)
+    }
+
+    fn draw(&self, frame: &Frame, trouble: Option<&str>) -> io::Result<()> {
+        let size = rustix::termios::tcgetwinsize(io::stdout())
+            .ok()
+            .filter(|size| size.ws_row > 0 && size.ws_col > 0);
+        let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
+        // In the last column the cursor stands still, and what erases behind it would take a letter.
+        let (rows, columns) = (usize::from(rows), usize::from(columns) - 1);
+        let lines = view::screen(frame, &self.url, trouble, rows, columns);
+        print(&format!("\x1b[H{}\x1b[J", lines.join("\x1b[K\r\n") + "\x1b[K"))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that has gone needs no tidying.
+        let _ = print("\x1b[?25h\x1b[?1049l");
+    }
+}
+
+/// Whatever asks a program to end.
+struct Stop([tokio::signal::unix::Signal; 3]);
+
+impl Stop {
+    fn new() -> Result<Self> {
+        let [interrupt, terminate, hangup] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        Ok(Self([signal(interrupt)?, signal(terminate)?, signal(hangup)?]))
+    }
+
+    async fn asked(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

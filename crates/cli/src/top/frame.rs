@@ -1,0 +1,139 @@
+//! One look at a server: its sandboxes, and what each has used since the look before.
+
+use std::cmp::Reverse;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use silica_store::Timestamp;
+
+use super::Sort;
+
+/// One look.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) at: Timestamp,
+    pub(super) rows: Vec<Row>,
+}
+
+/// A sandbox. Texts are as the server sent them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) id: String,
+    /// The id of the owner's key.
+    pub(super) owner: String,
+    /// What people call that key.
+    pub(super) owner_name: Option<String>,
+    pub(super) template: String,
+    pub(super) state: State,
+    pub(super) cells_run: u64,
+    /// Of one processor, since the look before; nothing for one that was not there then.
+    pub(super) cpu_percent: Option<f64>,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) age_seconds: u64,
+    /// Until it will be ended.
+    pub(super) expires_seconds: Option<u64>,
+    /// Processor time so far, and when that was so.
+    cpu: Option<(u64, Timestamp)>,
+}
+
+/// What a sandbox does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// A cell or a command runs.
+    Busy,
+    /// Nothing runs.
+    Idle,
+    /// It is going.
+    Ending,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Idle => "idle",
+            Self::Ending => "ending",
+        }
+    }
+}
+
+impl Frame {
+    /// Reads the server's answer. A field that is not there is left open, and never an error.
+    pub(super) fn read(body: &[u8], before: Option<&Self>) -> Result<Self> {
+        let answer: Value = serde_json::from_slice(body).context("the answer is no JSON")?;
+        let at = moment(&answer["at"]).context("the answer does not say when it was so")?;
+        let sandboxes = answer["sandboxes"].as_array().context("the answer has no sandboxes")?;
+        let rows = sandboxes.iter().map(|sandbox| {
+            let row = Row::read(sandbox, at);
+            let old = before.and_then(|before| before.rows.iter().find(|old| old.id == row.id));
+            Row { cpu_percent: old.and_then(|old| percent(old.cpu?, row.cpu?)), ..row }
+        });
+        Ok(Self { at, rows: rows.collect() })
+    }
+
+    pub(super) fn sort(&mut self, sort: Sort) {
+        let rows = &mut self.rows;
+        rows.sort_by(|one, other| one.id.cmp(&other.id));
+        match sort {
+            Sort::Cpu => rows.sort_by(|one, other| {
+                let (one, other) = (one.cpu_percent, other.cpu_percent);
+                other.unwrap_or(-1.0).total_cmp(&one.unwrap_or(-1.0))
+            }),
+            Sort::Memory => rows.sort_by_key(|row| Reverse(row.memory_bytes)),
+            Sort::Cells => rows.sort_by_key(|row| Reverse(row.cells_run)),
+            Sort::Age => rows.sort_by_key(|row| Reverse(row.age_seconds)),
+            Sort::Expires => rows.sort_by_key(|row| row.expires_seconds.unwrap_or(u64::MAX)),
+            Sort::Owner => rows.sort_by(|one, other| one.shown_owner().cmp(other.shown_owner())),
+            Sort::Id => {}
+        }
+    }
+}
+
+impl Row {
+    fn read(sandbox: &Value, at: Timestamp) -> Self {
+        let text = |name: &str| sandbox[name].as_str().unwrap_or_default().to_owned();
+        let usage = &sandbox["usage"];
+        let kernels = sandbox["kernels"].as_array();
+        let busy = kernels.is_some_and(|all| all.iter().any(|kernel| kernel["state"] == "busy"));
+        let commands = sandbox["commands_running"].as_u64().unwrap_or(0);
+        let state = match sandbox["state"].as_str() {
+            Some("running") if busy || commands > 0 => State::Busy,
+            Some("running") => State::Idle,
+            _ => State::Ending,
+        };
+        Self {
+            id: text("id"),
+            owner: text("owner"),
+            owner_name: sandbox["owner_name"].as_str().map(str::to_owned),
+            template: text("template"),
+            state,
+            cells_run: sandbox["cells_run"].as_u64().unwrap_or(0),
+            cpu_percent: None,
+            memory_bytes: usage["memory_bytes"].as_u64(),
+            age_seconds: moment(&sandbox["created_at"]).map_or(0, |made| between(made, at)),
+            expires_seconds: moment(&sandbox["expires_at"]).map(|end| between(at, end)),
+            cpu: usage["cpu_ms"].as_u64().zip(moment(&usage["at"])),
+        }
+    }
+
+    pub(super) fn shown_owner(&self) -> &str {
+        self.owner_name.as_deref().unwrap_or(&self.owner)
+    }
+}
+
+fn moment(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+/// Whole seconds from one moment to a later one.
+fn between(first: Timestamp, second: Timestamp) -> u64 {
+    let micros = second.as_micros().saturating_sub(first.as_micros());
+    u64::try_from(micros).unwrap_or(0) / 1_000_000
+}
+
+/// How much of one processor was used between two looks.
+fn percent((ms_before, before): (u64, Timestamp), (ms, at): (u64, Timestamp)) -> Option<f64> {
+    let micros = at.as_micros().saturating_sub(before.as_micros());
+    let used_micros = ms.saturating_sub(ms_before) as f64 * 1000.0;
+    (micros > 0).then(|| used_micros * 100.0 / micros as f64)
+}

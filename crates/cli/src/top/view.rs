@@ -1,0 +1,188 @@
+//! A look as text for people, and as JSON for programs; both without anything a terminal obeys.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::frame::{Frame, Row, State};
+
+/// The titles of the columns; the first four hold words, the others numbers.
+const TITLES: [&str; 9] =
+    ["ID", "OWNER", "TEMPLATE", "STATE", "CELLS", "CPU%", "MEMORY", "AGE", "EXPIRES"];
+
+/// How many of the columns hold words.
+const WORDS: usize = 4;
+
+/// The widest entry of a column of words, and how far it is cut where there is too little room.
+const WIDTH_MAX: usize = 24;
+const WIDTH_MIN: usize = 8;
+
+/// The longest address that is shown.
+const URL_CHARACTERS_MAX: usize = 100;
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Text of printable ASCII, at most so long: anything else could move the cursor, colour the screen,
+/// turn the line around or take more room than it says.
+pub(super) fn plain(text: &str, most: usize) -> String {
+    let harmless = |character: char| match character {
+        ' '..='~' => character,
+        _ => '?',
+    };
+    let mut plain: String = text.chars().take(most).map(harmless).collect();
+    if text.chars().nth(most).is_some() {
+        plain.pop();
+        plain.push('~');
+    }
+    plain
+}
+
+/// The table with its titles, each line ended.
+pub(super) fn table(frame: &Frame, url: &str) -> String {
+    let mut text = format!("{}\n", summary(frame, url));
+    for line in lines(frame, usize::MAX) {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What fits on a screen, line by line.
+pub(super) fn screen(
+    frame: &Frame,
+    url: &str,
+    trouble: Option<&str>,
+    rows: usize,
+    columns: usize,
+) -> Vec<String> {
+    let mut all = vec![match trouble {
+        Some(trouble) => format!("{trouble}; trying again"),
+        None => summary(frame, url),
+    }];
+    all.extend(lines(frame, columns));
+    let total = all.len();
+    if total > rows {
+        all.truncate(rows.saturating_sub(1));
+        all.push(format!("and {} more", total - all.len()));
+    }
+    all.iter().map(|line| plain(line, columns)).collect()
+}
+
+fn summary(frame: &Frame, url: &str) -> String {
+    let busy = frame.rows.iter().filter(|row| row.state == State::Busy).count();
+    let memory: u64 = frame.rows.iter().filter_map(|row| row.memory_bytes).sum();
+    let cpu = frame.rows.iter().filter_map(|row| row.cpu_percent).fold(0.0, |sum, cpu| sum + cpu);
+    let (count, memory, at) = (frame.rows.len(), size(Some(memory)), frame.at.to_string());
+    // The time of day, to the second.
+    let clock = at.get(11..19).unwrap_or(&at);
+    let url = plain(url, URL_CHARACTERS_MAX);
+    let plural = if count == 1 { "" } else { "es" };
+    format!(
+        "{url}  {count} sandbox{plural}, {busy} busy, {cpu:.0}% cpu, {memory} memory  {clock} UTC"
+    )
+}
+
+fn lines(frame: &Frame, columns: usize) -> Vec<String> {
+    let mut cells = vec![TITLES.map(str::to_owned)];
+    cells.extend(frame.rows.iter().map(entries));
+    let mut widths =
+        std::array::from_fn(|column| cells.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    shrink(&mut widths, columns);
+    let line = |row: &[String; TITLES.len()]| {
+        let padded = row.iter().zip(widths).enumerate().map(|(column, (entry, width))| {
+            let entry = plain(entry, width);
+            if column < WORDS { format!("{entry:<width$}") } else { format!("{entry:>width$}") }
+        });
+        padded.collect::<Vec<_>>().join(GAP)
+    };
+    cells.iter().map(line).collect()
+}
+
+/// Takes from the widest of the words until all fits, or nothing more can be taken.
+fn shrink(widths: &mut [usize; TITLES.len()], columns: usize) {
+    let gaps = GAP.len() * (TITLES.len() - 1);
+    while widths.iter().sum::<usize>() + gaps > columns {
+        let widest = widths[..WORDS].iter_mut().max();
+        match widest.filter(|width| **width > WIDTH_MIN) {
+            Some(width) => *width -= 1,
+            None => return,
+        }
+    }
+}
+
+fn entries(row: &Row) -> [String; TITLES.len()] {
+    [
+        plain(&row.id, WIDTH_MAX),
+        plain(row.shown_owner(), WIDTH_MAX),
+        plain(&row.template, WIDTH_MAX),
+        row.state.name().to_owned(),
+        row.cells_run.to_string(),
+        row.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.1}")),
+        size(row.memory_bytes),
+        time(Some(row.age_seconds)),
+        time(row.expires_seconds),
+    ]
+}
+
+/// `512K`, `12.5M`, `1.2G`.
+fn size(bytes: Option<u64>) -> String {
+    let Some(bytes) = bytes else { return "-".to_owned() };
+    let bytes = bytes as f64;
+    match bytes {
+        ..1_048_576.0 => format!("{:.0}K", bytes / 1024.0),
+        ..1_073_741_824.0 => format!("{:.1}M", bytes / 1_048_576.0),
+        _ => format!("{:.1}G", bytes / 1_073_741_824.0),
+    }
+}
+
+/// `12s`, `2m05s`, `1h02m`, `3d04h`.
+fn time(seconds: Option<u64>) -> String {
+    let Some(seconds) = seconds else { return "-".to_owned() };
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// One object on one line, in ASCII.
+pub(super) fn json(frame: &Frame) -> String {
+    let sandboxes: Vec<Value> = frame
+        .rows
+        .iter()
+        .map(|row| {
+            json!({
+                "id": row.id,
+                "owner": row.owner,
+                "owner_name": row.owner_name,
+                "template": row.template,
+                "state": row.state.name(),
+                "cells_run": row.cells_run,
+                "cpu_percent": row.cpu_percent.map(|percent| (percent * 10.0).round() / 10.0),
+                "memory_bytes": row.memory_bytes,
+                "age_seconds": row.age_seconds,
+                "expires_seconds": row.expires_seconds,
+            })
+        })
+        .collect();
+    ascii(&json!({"at": frame.at.to_string(), "sandboxes": sandboxes}).to_string())
+}
+
+/// JSON in which everything but ASCII is written in digits: it stands in strings only.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        if matches!(character, ' '..='~') {
+            text.push(character);
+        } else {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        }
+    }
+    text
+}
