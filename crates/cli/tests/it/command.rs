@@ -214,18 +214,45 @@ fn help_of_the_binary() {
     check_help(
         &["--help"],
         &expect![[r"
-        A code interpreter you own: untrusted Python, contained, in milliseconds
+            A code interpreter you own: untrusted Python, contained, in milliseconds
 
-        Usage: silica <COMMAND>
+            Usage: silica <COMMAND>
 
-        Commands:
-          run       Run code in a sandbox of its own and show what comes out
-          template  Build, list, show and remove templates
-          doctor    Tell what this host offers and enforces, and what is missing
+            Commands:
+              run       Run code in a sandbox of its own and show what comes out
+              serve     Serve sandboxes over HTTP, with keys, quotas and an audit log
+              top       Watch the sandboxes of a running server
+              template  Build, list, show and remove templates
+              key       Make, list and revoke keys
+              audit     Look at the audit log, export it, and check that nobody changed it
+              doctor    Tell what this host offers and enforces, and what is missing
+              config    Show the configuration of the server, and where each value comes from
+
+            Options:
+              -h, --help     Print help
+              -V, --version  Print version
+        "]],
+    );
+}
+
+#[test]
+fn help_of_top() {
+    check_help(
+        &["top", "--help"],
+        &expect![[r"
+        Watch the sandboxes of a running server
+
+        Usage: silica top [OPTIONS]
 
         Options:
-          -h, --help     Print help
-          -V, --version  Print version
+              --url <URL>      The server [default: SILICA_URL, else http://127.0.0.1:8585]
+              --key <KEY>      An admin key [default: SILICA_KEY]
+          -n <COUNT>           Look so often, then stop
+              --once           Look once; the same as -n 1, and as writing to a file or pipe
+              --json           Print each look as one line of JSON
+              --sort <COLUMN>  What comes first [default: cpu] [possible values: cpu, memory, cells, age,
+                               expires, owner, id]
+          -h, --help           Print help
     "]],
     );
 }

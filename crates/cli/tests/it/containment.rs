@@ -10,9 +10,10 @@ use std::time::Duration;
 use expect_test::expect_file;
 use serde_json::Value;
 use silica_domain::{Enforcement, Outcome};
-use silica_engine::{Engine, Interpreter, Sandbox};
+use silica_engine::{CommandExit, CommandSpec, Engine, Interpreter, Sandbox, TerminalSize};
 use silica_jail::client::UseOfHost;
 
+use crate::commands;
 use crate::ground::{
     Ground, PYTHON, cell, mark, marked, print, processes, soon, status_of, text, wear,
 };
@@ -35,15 +36,21 @@ async fn inspect(interpreter: Interpreter) -> String {
     let engine = ground.engine().await;
     let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
     sandbox.ready().await.unwrap();
-    let found: Value = serde_json::from_str(&print(&mut sandbox, INSPECTOR).await).unwrap();
+    let found = findings(&engine, &print(&mut sandbox, INSPECTOR).await);
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+    found
+}
+
+/// The inspector's words as lines.
+fn findings(engine: &Engine, words: &str) -> String {
+    let found: Value = serde_json::from_str(words).unwrap();
     for (name, inside) in found["namespaces"].as_object().unwrap() {
         let link = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
         assert_ne!(inside.as_str(), link.to_str(), "{name}");
-        let link = zone_namespace(&engine, name);
+        let link = zone_namespace(engine, name);
         assert_ne!(inside.as_str(), link.to_str(), "{name} is the zone's");
     }
-    sandbox.destroy().await.unwrap();
-    engine.close().await;
     let mut lines = flat(&found["seen"], "");
     lines.sort_unstable();
     lines.concat()
@@ -60,6 +67,25 @@ async fn guest_sees_and_does_no_more_than_this() {
     let fork = inspect(Interpreter::Forked).await;
     expect_file!["inspector.expected"].assert_eq(&fork);
     assert_eq!(inspect(Interpreter::Fresh).await, fork);
+}
+
+#[tokio::test]
+async fn command_sees_and_does_no_more_than_a_kernel() {
+    let ground = Ground::new(PYTHON);
+    let (engine, sandbox) = commands::sandbox(&ground).await;
+    // There is the kernel too, and what its guest code sets is not set.
+    let expected = include_str!("inspector.expected")
+        .replace("processes: 2\n", "processes: 3\n")
+        .replace("\"PLOTLY_RENDERER\",", "");
+    for terminal in [None, Some(TerminalSize { rows: 24, columns: 80 })] {
+        let program = CommandSpec::program(["python", "-c", INSPECTOR]);
+        let spec = CommandSpec { terminal, ..program };
+        let outcome = commands::collect(&mut sandbox.start_command(&spec).await.unwrap()).await;
+        assert_eq!(outcome.exit, CommandExit::Status(0), "{outcome:?}");
+        let found = findings(&engine, outcome.stdout.trim_end());
+        assert_eq!(found, expected, "{terminal:?}");
+    }
+    commands::finish(engine, sandbox).await;
 }
 
 #[test]

@@ -11,12 +11,12 @@ use crate::ground::{
 /// What an engine holds: how many descriptors each of its processes and this one have open, and how
 /// many control groups there are. Inits and groups are made ahead, so which they are says nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Holdings {
+pub(crate) struct Holdings {
     descriptors: Vec<usize>,
     groups: usize,
 }
 
-fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
+pub(crate) fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
     let zone = engine.zone_process_id();
     let pids = below(zone).into_iter().map(|process| process.pid);
     let mut descriptors: Vec<usize> =
@@ -29,7 +29,7 @@ fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
 const SETTLED: u32 = 20;
 
 /// The same once what is made ahead has been made again and what is dying is dead.
-async fn settled(engine: &Engine, ground: &Ground) -> Holdings {
+pub(crate) async fn settled(engine: &Engine, ground: &Ground) -> Holdings {
     let mut last = holdings(engine, ground);
     let mut times = 0;
     let settle = || {

@@ -37,9 +37,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// How long what has been killed may take to be gone.
 pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
 
+/// How many times more patience is to be had, on machines that are emulated.
+pub(crate) fn slowness() -> u32 {
+    std::env::var("SILICA_TEST_SLOWNESS").map_or(1, |times| times.parse().unwrap())
+}
+
 /// Polls until `holds`, for as long as `patience`.
 pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + patience * slowness();
     loop {
         if holds() {
             return true;
@@ -53,7 +58,7 @@ pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) ->
 
 /// The same for tests that share their thread with an engine.
 pub(crate) async fn soon(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + patience * slowness();
     loop {
         if holds() {
             return true;
@@ -190,17 +195,7 @@ impl Ground {
         zygotes: ZygotePolicy,
         use_of_host: UseOfHost,
     ) -> Engine {
-        let home = Home::new(self.home());
-        let options = EngineOptions {
-            home: home.clone(),
-            zone_program: (PathBuf::from(SILICA), vec!["__zone".to_owned()]),
-            use_of_host,
-            limits_max: LimitsMax::default(),
-            zygotes,
-        };
-        let engine = Engine::start(options).unwrap();
-        let name = TemplateName::new(self.template).unwrap();
-        engine.add_template(load(&home, &name).unwrap().unwrap()).await.unwrap();
+        let engine = start_engine(self.home(), self.template, zygotes, use_of_host).await;
         engine.warm(self.template).await.unwrap();
         engine
     }
@@ -248,6 +243,27 @@ fn add_groups(directory: &Path, found: &mut BTreeSet<PathBuf>) {
             add_groups(&entry.path(), found);
         }
     }
+}
+
+/// An engine over a data directory with a template added, and nothing warm.
+pub(crate) async fn start_engine(
+    home: &Path,
+    template: &str,
+    zygotes: ZygotePolicy,
+    use_of_host: UseOfHost,
+) -> Engine {
+    let home = Home::new(home);
+    let options = EngineOptions {
+        home: home.clone(),
+        zone_program: (PathBuf::from(SILICA), vec!["__zone".to_owned()]),
+        use_of_host,
+        limits_max: LimitsMax::default(),
+        zygotes,
+    };
+    let engine = Engine::start(options).unwrap();
+    let name = TemplateName::new(template).unwrap();
+    engine.add_template(load(&home, &name).unwrap().unwrap()).await.unwrap();
+    engine
 }
 
 /// Starts a program with its output to be collected.

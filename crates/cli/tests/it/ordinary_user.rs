@@ -8,10 +8,14 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use silica_engine::{
+    CommandExit, CommandSpec, CreateOptions, Interpreter, TerminalSize, ZygotePolicy,
+};
 
+use crate::commands;
 use crate::ground::{
-    GONE_WITHIN, Ground, PATIENCE, PYTHON, Ran, SILICA, below, collect, eventually, finish,
-    first_line, mark, marked, signal, start, wear,
+    EVERYTHING, GONE_WITHIN, Ground, PATIENCE, PYTHON, Ran, SILICA, below, collect, eventually,
+    finish, first_line, mark, marked, signal, slowness, start, start_engine, wear,
 };
 
 const USER: u32 = 12345;
@@ -29,20 +33,18 @@ fn ground() -> Ground {
     ground
 }
 
+/// A program to be run as the ordinary user.
+fn as_ordinary_user(program: &str) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=12345", "--regid=12345", "--clear-groups", "--inh-caps=-all", program]);
+    command
+}
+
 fn command(ground: &Ground) -> Command {
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("setpriv");
-        command.args([
-            "--reuid=12345",
-            "--regid=12345",
-            "--clear-groups",
-            "--inh-caps=-all",
-            SILICA,
-        ]);
-        command
-    } else {
-        Command::new(SILICA)
-    };
+    let mut command = as_ordinary_user(SILICA);
     command
         .args(["run", "--template", PYTHON])
         .env("SILICA_HOME", ground.home())
@@ -93,9 +95,11 @@ fn silica_can_make_groups(ground: &Ground) -> Vec<String> {
 #[test]
 fn limits_hold_without_groups() {
     let ground = ground();
+    // Without a group the interpreter's own start counts.
+    let seconds = slowness().to_string();
     for (arguments, code, outcomes, limit) in [
         (["--memory", "128M"], "x = b'x' * (500 << 20)", ["raised", "out_of_memory"], "memory"),
-        (["--cpu-seconds", "1"], "while True: pass", ["cpu_exceeded", "cpu_exceeded"], "cpu"),
+        (["--cpu-seconds", &seconds], "while True: pass", ["cpu_exceeded", "cpu_exceeded"], "cpu"),
         (["--timeout", "500ms"], "import time; time.sleep(50)", ["timed_out", "timed_out"], "wall"),
         (
             ["--processes", "16"],
@@ -206,4 +210,44 @@ fn killed_run_leaves_nothing() {
     assert!(eventually(GONE_WITHIN, || marked(&mark).is_empty()), "{:?}", marked(&mark));
     collect(child);
     assert_eq!(run(&ground, &["-c", "print(2 + 2)"]).stdout, "4\n");
+}
+
+/// Says to this very test, started again as the ordinary user, where its data directory is.
+const HOME_VARIABLE: &str = "SILICA_TEST_ORDINARY_HOME";
+
+/// An engine lives in the process that starts it, so the test does both parts.
+#[test]
+fn commands_and_terminals_work() {
+    const NAME: &str = "ordinary_user::commands_and_terminals_work";
+    if let Some(home) = std::env::var_os(HOME_VARIABLE) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(use_commands(home.as_ref()));
+        return;
+    }
+    let ground = ground();
+    let test = std::env::current_exe().unwrap();
+    let mut again = as_ordinary_user(test.to_str().unwrap());
+    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, ground.home());
+    let ran = finish(again.current_dir(ground.here()));
+    assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
+}
+
+async fn use_commands(home: &std::path::Path) {
+    assert!(!rustix::process::geteuid().is_root());
+    let engine = start_engine(home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+    let options = CreateOptions { interpreter: Interpreter::Fresh, ..CreateOptions::new(PYTHON) };
+    let mut sandbox = engine.create(&options).await.unwrap();
+    sandbox.ready().await.unwrap();
+    assert_eq!(commands::printed(&sandbox, "id -u; pwd").await, "1000\n/workspace");
+    let terminal = Some(TerminalSize { rows: 10, columns: 20 });
+    let spec = CommandSpec { terminal, ..sandbox.shell_line("tty; stty size") };
+    let outcome = commands::collect(&mut sandbox.start_command(&spec).await.unwrap()).await;
+    assert_eq!(outcome.stdout, "/dev/pts/0\r\n10 20\r\n", "{outcome:?}");
+    let command = commands::start(&sandbox, "sleep 1000 & sleep 1000").await;
+    command.handle().signal(15).await.unwrap();
+    assert_eq!(commands::end(&command).await.exit, CommandExit::Signal(15));
+    let command = commands::start(&sandbox, "sleep 1000").await;
+    sandbox.destroy().await.unwrap();
+    assert_eq!(commands::end(&command).await.exit, CommandExit::SandboxDied);
+    engine.close().await;
 }

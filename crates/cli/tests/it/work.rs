@@ -1,5 +1,6 @@
 //! Ordinary work goes on as anywhere: libraries, processes, threads, tools.
 
+use serde_json::{Value, json};
 use silica_domain::Limits;
 use silica_engine::Interpreter;
 
@@ -128,16 +129,45 @@ async fn tasks_in_a_fresh_interpreter() {
     check(Interpreter::Fresh).await;
 }
 
-/// A cell and the MIME types its only result must have.
-const SHOWN: [(&str, &[&str]); 5] = [
-    ("import matplotlib.pyplot as plt; plt.plot([1, 3, 2]);", &["image/png"]),
-    ("import matplotlib.pyplot as plt; plt.bar([1, 2], [3, 4]); plt.show()", &["image/png"]),
-    ("import pandas as pd; pd.DataFrame({'a': [1]})", &["text/plain", "text/html"]),
+/// The chart data of `PLOT`, whose ticks are fixed so that they do not change with matplotlib.
+const PLOT: &str = "import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, float('nan')], label='é')\n\
+    plt.xlabel('Time (s)'); plt.xticks([1, 2]); plt.yticks([3]);";
+const CHART: &str = r#"{"type":"line","title":null,"elements":[{"label":"\u00e9","points":[[1,3.0],[2,null]]}],"x_label":"Time (s)","x_unit":"s","y_label":null,"y_unit":null,"x_ticks":[1,2],"x_tick_labels":["1","2"],"x_scale":"linear","y_ticks":[3],"y_tick_labels":["3"],"y_scale":"linear"}"#;
+
+/// A cell, a MIME type of its only result, and how that begins.
+const SHOWN: [(&str, &str, &[u8]); 16] = [
+    (PLOT, "image/png", b"\x89PNG"),
+    (PLOT, "application/vnd.silica.chart+json", CHART.as_bytes()),
+    (
+        "import matplotlib.pyplot as plt; plt.bar(['a', 'b'], [3, 4]); plt.show()",
+        "application/vnd.silica.chart+json",
+        br#"{"type":"bar","title":null,"elements":[{"label":"a","group":"Group 0","value":3.0},"#,
+    ),
+    ("import pandas as pd; pd.DataFrame({'a': [1]})", "text/plain", b"   a\n0  1"),
+    ("import pandas as pd; pd.DataFrame({'a': [1]})", "text/html", b"<div>"),
+    (
+        "import pandas as pd; pd.DataFrame({'a': [1, None]}, index=['x', 'y'])",
+        "application/vnd.silica.data+json",
+        br#"{"index":["x","y"],"a":[1.0,null]}"#,
+    ),
     (
         "import plotly.graph_objects as go; go.Figure(go.Scatter(y=[1, 2]))",
-        &["application/vnd.plotly.v1+json"],
+        "application/vnd.plotly.v1+json",
+        br#"{"data":[{"#,
     ),
-    ("from IPython.display import Markdown; Markdown('# x')", &["text/markdown"]),
+    ("import plotly.graph_objects as go; go.Figure(go.Scatter(y=[1, 2]))", "text/html", b"<div"),
+    ("import sympy; sympy.Symbol('x') / 2", "text/latex", br"$\displaystyle \frac{x}{2}$"),
+    ("from PIL import Image; Image.new('L', (2, 2))", "image/png", b"\x89PNG"),
+    ("from IPython.display import Markdown; Markdown('# x')", "text/markdown", b"# x"),
+    (
+        "from IPython.display import JSON; JSON({'a': [None]})",
+        "application/json",
+        br#"{"a":[null]}"#,
+    ),
+    ("from IPython.display import Javascript; Javascript('f()')", "application/javascript", b"f()"),
+    ("from IPython.display import SVG; SVG('<svg/>')", "image/svg+xml", b"<svg/>"),
+    ("display({'image/jpeg': b'\\xff\\xd8'}, raw=True)", "image/jpeg", b"\xff\xd8"),
+    ("display({'application/pdf': 'JVBERi0x'}, raw=True)", "application/pdf", b"%PDF-1"),
 ];
 
 #[tokio::test]
@@ -147,19 +177,51 @@ async fn pictures_and_tables_are_results() {
     let limits = Limits::default();
     for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
         let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
-        for (code, mimes) in SHOWN {
+        for (code, mime, begins) in SHOWN {
             let report = cell(&mut sandbox, code, &limits).await;
             assert_eq!(report.results.len(), 1, "{code}: {:?} {:?}", report.outcome, report.error);
-            for mime in mimes {
-                let data = report.results[0].get(mime);
-                assert!(data.is_some_and(|data| !data.is_empty()), "{code}: no {mime}");
-            }
-            if mimes == ["image/png"] {
-                assert!(report.results[0].get("image/png").unwrap().starts_with(b"\x89PNG"));
-            }
+            let data = report.results[0].get(mime).unwrap_or_default();
+            let shown = String::from_utf8_lossy(data);
+            assert!(data.starts_with(begins), "{code}: {mime} is {shown}");
         }
         sandbox.destroy().await.unwrap();
     }
+    engine.close().await;
+}
+
+/// Hostile objects cost at most their own representation.
+#[tokio::test]
+async fn hostile_results_harm_nothing() {
+    let ground = Ground::new(SCIENCE);
+    let engine = ground.engine().await;
+    let limits = Limits::default();
+    let mut sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+    let cells = [
+        "class H:\n    def _repr_html_(self): return 'x' * 100_000_000\n    def __repr__(self): return 'kept'\nH()",
+        "display({'text/plain': 'kept', 'not\\na type': 'x', 'a/é': 'x'}, raw=True)",
+        "m = {}\nfor _ in range(999): m = {'m': m}\ndisplay({'text/plain': 'kept'}, metadata={'a': m, 'b': 10**400}, raw=True)",
+        "a = []\na.append(a)\ndisplay({'text/plain': 'kept', 'application/json': [a, float('nan')]}, raw=True)",
+    ];
+    for code in cells {
+        let report = cell(&mut sandbox, code, &limits).await;
+        assert_eq!(report.outcome, silica_domain::Outcome::Ok, "{code}: {:?}", report.error);
+        assert_eq!(report.results[0].get("text/plain"), Some(&b"kept"[..]), "{code}");
+    }
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn cut_tables_say_so() {
+    let ground = Ground::new(SCIENCE);
+    let engine = ground.engine().await;
+    let mut sandbox = engine.create(&ground.options(Interpreter::Fresh)).await.unwrap();
+    let code = "import pandas as pd; pd.DataFrame({'a': range(3000)})";
+    let report = cell(&mut sandbox, code, &Limits::default()).await;
+    let metadata: Value = serde_json::from_str(&report.results[0].metadata).unwrap();
+    let about = json!({"rows": 3000, "columns": 1, "index": [], "truncated": true});
+    assert_eq!(metadata, json!({"application/vnd.silica.data+json": about}));
+    sandbox.destroy().await.unwrap();
     engine.close().await;
 }
 
@@ -170,4 +232,21 @@ fn plot_is_saved_by_the_binary() {
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("silica: saved silica-1.png"), "{}", ran.stderr);
     assert!(std::fs::read(ground.here().join("silica-1.png")).unwrap().starts_with(b"\x89PNG"));
+}
+
+/// What is not a picture is printed when it can be read, and saved when it is a page.
+#[test]
+fn other_results_are_printed_or_saved_by_the_binary() {
+    let ground = Ground::new(SCIENCE);
+    let code = "from IPython.display import HTML, JSON, Markdown\n\
+        display(Markdown('# title'), JSON({'a': 1}), HTML('<b>page</b>'), object)\n\
+        display({'made/up': 'x'}, raw=True)\ndisplay({'application/pdf': 'JVBERi0x'}, raw=True)";
+    let ran = ground.run(&["-c", code]);
+    assert_eq!((ran.status, &*ran.stdout), (0, "# title\n{\"a\":1}\nobject\n"), "{}", ran.stderr);
+    assert_eq!(std::fs::read(ground.here().join("silica-1.html")).unwrap(), b"<b>page</b>");
+    assert_eq!(std::fs::read(ground.here().join("silica-1.pdf")).unwrap(), b"%PDF-1");
+    let said = "silica: saved silica-1.html\n\
+        silica: a result of type made/up is shown only with --json\n\
+        silica: saved silica-1.pdf\n";
+    assert!(ran.stderr.ends_with(said), "{}", ran.stderr);
 }
