@@ -1,0 +1,225 @@
+"""A sandbox, for asynchronous callers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from silica.aio.cells import AsyncCell
+from silica.aio.client import AsyncClient
+from silica.aio.commands import AsyncCommands
+from silica.aio.files import AsyncFiles
+from silica.aio.kernels import AsyncKernel, AsyncKernels
+from silica.core import flows, requests
+from silica.core.collect import Hooks, OnError, OnResult, OnText
+from silica.core.flow import send
+from silica.errors import SilicaError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
+    from types import TracebackType
+
+    from silica.core.flow import Flow
+    from silica.core.flows import Given
+    from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+
+    Executions = list[Execution]
+
+
+class AsyncSandbox:
+    """One isolated place with its files, processes, limits and end.
+
+    `files`, `commands` and `kernels` are what it holds. In an `async with` block, one that was
+    created is deleted at the end, and one that was connected to is left as it is.
+    """
+
+    def __init__(self, client: AsyncClient, id: str) -> None:
+        """Takes a sandbox by its id, without asking whether it is there."""
+        self._client = client
+        self._owns_client = False
+        self._created = False
+        self.id = id
+        self.files = AsyncFiles(client, id)
+        self.commands = AsyncCommands(client, id)
+        self.kernels = AsyncKernels(client, id)
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        template: str | None = None,
+        limits: Limits | Mapping[str, float] | None = None,
+        env: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        idle_seconds: float | None = None,
+        max_cells: int | None = None,
+        inputs: Mapping[str, Given | Shared] | None = None,
+        interpreter: str | None = None,
+        client: AsyncClient | None = None,
+    ) -> Opening:
+        """Creates a sandbox: `async with AsyncSandbox.create(…) as sandbox`, or `await` it.
+
+        Arguments are those of `Sandbox.create`.
+        """
+        build = partial(
+            requests.create_sandbox,
+            template=template,
+            limits=limits,
+            env=env,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            idle_seconds=idle_seconds,
+            max_cells=max_cells,
+            interpreter=interpreter,
+        )
+        return Opening(cls._opened(flows.create_sandbox(build, inputs), client, created=True))
+
+    @classmethod
+    def connect(cls, id: str, *, client: AsyncClient | None = None) -> Opening:
+        """Takes a sandbox that is there; `NotFound` if it is not. To be awaited, as `create`."""
+        return Opening(cls._opened(send(requests.get_sandbox(id)), client, created=False))
+
+    @classmethod
+    async def _opened(
+        cls, flow: Flow[SandboxInfo], client: AsyncClient | None, *, created: bool
+    ) -> AsyncSandbox:
+        used = client or AsyncClient()
+        try:
+            info = await used.carry_out(flow)
+        except BaseException:
+            if client is None:
+                await used.close()
+            raise
+        sandbox = cls(used, info.id)
+        sandbox._owns_client, sandbox._created = client is None, created
+        return sandbox
+
+    @classmethod
+    async def list(
+        cls,
+        *,
+        state: str | None = None,
+        template: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        page_size: int | None = None,
+        client: AsyncClient | None = None,
+    ) -> AsyncIterator[SandboxInfo]:
+        """Yields this key's sandboxes, page by page; running ones unless `state` says otherwise."""
+        flow = flows.list_sandboxes(
+            state=state, template=template, metadata=metadata, page_size=page_size
+        )
+        if client is not None:
+            async for info in client.iterate(flow):
+                yield info
+            return
+        async with AsyncClient() as own:
+            async for info in own.iterate(flow):
+                yield info
+
+    async def run_code(
+        self,
+        code: str,
+        *,
+        on_stdout: OnText = None,
+        on_stderr: OnText = None,
+        on_result: OnResult = None,
+        on_error: OnError = None,
+        timeout: float | None = None,
+        kernel: str | AsyncKernel | None = None,
+    ) -> Execution:
+        """Runs a cell and waits for its end. Code that raises is an answer, not an exception.
+
+        Callbacks, plain or asynchronous, hear everything as it happens; what is returned holds as
+        much as the limits allow. A connection that breaks is made again. Being cancelled, or an
+        exception in a callback, interrupts the cell.
+        """
+        id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
+        hooks = Hooks(on_stdout, on_stderr, on_result, on_error)
+        return await self._client.carry_out(
+            flows.run_code(self.id, code, kernel=id, timeout=timeout, hooks=hooks)
+        )
+
+    async def start_code(
+        self, code: str, *, timeout: float | None = None, kernel: str | AsyncKernel | None = None
+    ) -> AsyncCell:
+        """Runs a cell in the background."""
+        id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
+        call = requests.start_cell(self.id, code, kernel=id, timeout=timeout)
+        return self.cell((await self._client.ask(call)).id)
+
+    def cell(self, id: str) -> AsyncCell:
+        """Returns a cell by its id, without asking whether it is there."""
+        return AsyncCell(self._client, self.id, id)
+
+    async def cells(self) -> Executions:
+        """Returns the last cells, newest first."""
+        return await self._client.ask(requests.list_cells(self.id))
+
+    async def info(self) -> SandboxInfo:
+        """Returns it as it stands."""
+        return await self._client.ask(requests.get_sandbox(self.id))
+
+    async def usage(self) -> Usage:
+        """Returns what it uses now and used before."""
+        return await self._client.ask(requests.usage(self.id))
+
+    async def extend(self, ttl_seconds: float) -> None:
+        """Lets it live at least so long from now."""
+        await self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
+
+    async def delete(self) -> None:
+        """Ends it, and returns when nothing of it is left. One that has ended is fine."""
+        await self._client.carry_out(flows.delete_sandbox(self.id))
+
+    async def close(self) -> None:
+        """Closes connections of its own and leaves it as it is."""
+        if self._owns_client:
+            await self._client.close()
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if self._created and error is None:
+                await self.delete()
+            elif self._created:
+                # What went wrong in the block matters more.
+                with suppress(SilicaError):
+                    await self.delete()
+        finally:
+            await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncSandbox {self.id}>"
+
+
+class Opening:
+    """A sandbox that is on its way: await it, or enter it."""
+
+    def __init__(self, coming: Coroutine[Any, Any, AsyncSandbox]) -> None:
+        self._coming = coming
+        self._sandbox: AsyncSandbox | None = None
+
+    def __await__(self) -> Generator[Any, Any, AsyncSandbox]:
+        return self._coming.__await__()
+
+    async def __aenter__(self) -> AsyncSandbox:
+        self._sandbox = await self._coming
+        return self._sandbox
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.__aexit__(kind, error, traceback)

@@ -1,0 +1,92 @@
+"""Puts what a cell or a command printed and showed together from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional
+
+from silica.core.flow import Flow, Tell
+from silica.events import Gap, Raised, Shown, Stderr, Stdout
+
+if TYPE_CHECKING:
+    from silica.events import CellEvent, CommandEvent
+    from silica.models import ErrorInfo, Result
+
+# Characters kept of stdout and of stderr. With more, what the server kept is asked for instead.
+KEPT_MAX = 16 << 20
+
+OnText = Optional[Callable[[str], Any]]
+OnResult = Optional[Callable[["Result"], Any]]
+OnError = Optional[Callable[["ErrorInfo"], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the caller wants to hear while it happens."""
+
+    stdout: OnText = None
+    stderr: OnText = None
+    result: OnResult = None
+    error: OnError = None
+
+    def tell(self, event: CellEvent | CommandEvent) -> Flow[None]:
+        """Calls the callback for an event, if there is one."""
+        if isinstance(event, Stdout) and self.stdout:
+            yield Tell(self.stdout, event.text)
+        elif isinstance(event, Stderr) and self.stderr:
+            yield Tell(self.stderr, event.text)
+        elif isinstance(event, Shown) and self.result:
+            yield Tell(self.result, event.result)
+        elif isinstance(event, Raised) and self.error:
+            yield Tell(self.error, event.error)
+
+
+class Kept:
+    """One stream of text, up to a bound."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """Takes more, as long as there is room."""
+        self._size += len(text)
+        if self.whole:
+            self._parts.append(text)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was left out."""
+        return self._size <= KEPT_MAX
+
+    @property
+    def text(self) -> str:
+        """What was kept."""
+        return "".join(self._parts)
+
+
+class Collected:
+    """What was heard. `whole` is false if the server knows it better."""
+
+    def __init__(self) -> None:
+        self.stdout = Kept()
+        self.stderr = Kept()
+        self.results: list[Result] = []
+        self._gaps = False
+
+    def take(self, event: CellEvent | CommandEvent) -> None:
+        """Adds an event."""
+        if isinstance(event, Stdout):
+            self.stdout.add(event.text)
+        elif isinstance(event, Stderr):
+            self.stderr.add(event.text)
+        elif isinstance(event, Shown):
+            self.results.append(event.result)
+        elif isinstance(event, Gap):
+            self._gaps = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was heard and kept."""
+        return self.stdout.whole and self.stderr.whole and not self._gaps

@@ -1,0 +1,83 @@
+"""How values show themselves at a prompt: one line that says how it ended, then what came out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from silica.models import CommandResult, Execution, FileChanges, Result
+
+# What is shown of one text.
+TEXT_MAX = 400
+# How many results or files are shown.
+ITEMS_MAX = 8
+
+
+def describe_execution(execution: Execution) -> str:
+    """Shows an execution."""
+    head = [execution.id or "cell", execution.outcome or execution.state]
+    if execution.duration_ms is not None:
+        head.append(f"{execution.duration_ms:.1f} ms")
+    rows = [
+        ("stdout", _text(execution.stdout)),
+        ("stderr", _text(execution.stderr)),
+        *(("result", _result(result)) for result in execution.results[:ITEMS_MAX]),
+        ("error", _error(execution)),
+        *(("limit", hit.message or hit.limit) for hit in execution.limits_hit),
+        ("files", _files(execution.files)),
+        ("lost", execution.lost or ""),
+        ("missing", ", ".join(getattr(execution, "missing", ()))),
+        ("outputs", ", ".join(_sizes(getattr(execution, "outputs", {})))),
+    ]
+    return _block(f"<{type(execution).__name__} {', '.join(head)}>", rows)
+
+
+def describe_command(result: CommandResult) -> str:
+    """Shows a command's result."""
+    ended = str(result.outcome or result.state)
+    if result.exit_code is not None:
+        ended += f" {result.exit_code}"
+    rows = [("stdout", _text(result.stdout)), ("stderr", _text(result.stderr))]
+    return _block(f"<CommandResult {result.id}, {ended}: {result.command!r}>", rows)
+
+
+def describe_result(result: Result) -> str:
+    """Shows a result."""
+    return f"<Result {_result(result)}>"
+
+
+def _block(head: str, rows: list[tuple[str, str]]) -> str:
+    lines = [f"  {name:<8}{text}" for name, text in rows if text]
+    return "\n".join([head, *lines])
+
+
+def _result(result: Result) -> str:
+    others = [mime for mime in result.data if mime != "text/plain"]
+    return ", ".join([*([_text(result.text)] if result.text else []), *others])
+
+
+def _error(execution: Execution) -> str:
+    error = execution.error
+    return "" if error is None else f"{error.name}: {_shortened(error.value)}"
+
+
+def _files(files: FileChanges) -> str:
+    marks = (("+", files.created), ("~", files.changed), ("-", files.removed))
+    found = [f"{mark}{file.path}" for mark, listed in marks for file in listed]
+    more = len(found) > ITEMS_MAX or files.truncated
+    return " ".join([*found[:ITEMS_MAX], *(["…"] if more else [])])
+
+
+def _sizes(outputs: dict[str, Any]) -> list[str]:
+    return [f"{path} ({len(content)} bytes)" for path, content in outputs.items()]
+
+
+def _text(text: str | None) -> str:
+    """Shows text on one line if it has one, indented below each other otherwise."""
+    if not text:
+        return ""
+    return _shortened(text.rstrip("\n")).replace("\n", "\n" + " " * 10)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text)} characters)"

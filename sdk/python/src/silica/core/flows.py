@@ -1,0 +1,373 @@
+"""Everything that takes more than one request, once for both clients; see `flow`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Union
+
+from silica.core import archive, requests
+from silica.core.collect import Collected, Hooks
+from silica.core.flow import Close, Emit, Flow, Read, Sleep, open_stream, send, work
+from silica.core.follow import RESUME_ATTEMPTS, E, Followed, Follower
+from silica.core.local import FileSource, LocalPath, ObjectSource, PartFile, Sink, target_of
+from silica.core.requests import WAIT_SECONDS, Command, CommandOptions
+from silica.core.retry import pause
+from silica.errors import (
+    CannotConnect,
+    Conflict,
+    ConnectionLost,
+    NotFound,
+    SandboxEnded,
+    SilicaError,
+    TimedOut,
+)
+from silica.events import (
+    CellEvent,
+    CommandEvent,
+    Done,
+    Exited,
+    cell_event,
+    command_event,
+)
+from silica.models import CommandResult, Entry, Execution, Shared
+
+if TYPE_CHECKING:
+    from silica.core.call import Call, Source
+
+# Bytes of a download that are gathered before they are written.
+WRITE_BYTES = 1 << 20
+
+# An answer that comes sooner than this to a request to wait was not waited for.
+SHORT_WAIT_SECONDS = 0.1
+
+# Text, bytes, or the path of a local file.
+Given = Union[str, bytes, "os.PathLike[str]"]
+
+W = TypeVar("W", Execution, CommandResult)
+
+_DISCONNECTED = (CannotConnect, ConnectionLost, TimedOut)
+
+
+# Cells
+
+
+def run_code(
+    sandbox: str, code: str, *, kernel: str | None, timeout: float | None, hooks: Hooks
+) -> Flow[Execution]:
+    """Runs code and tells what happens while it runs. Given up, it is interrupted."""
+    follower = Follower(_cells(sandbox))
+    collected = Collected()
+    begin = follower.begin(requests.stream_cell(sandbox, code, kernel=kernel, timeout=timeout))
+    stop = partial(requests.interrupt_cell, sandbox)
+    last = yield from _watch(follower, begin, hooks, collected, stop)
+    if not isinstance(last, Done):
+        return (yield from send(requests.get_cell(sandbox, follower.id)))
+    execution = replace(
+        last.execution,
+        stdout=collected.stdout.text,
+        stderr=collected.stderr.text,
+        results=collected.results,
+    )
+    asked = requests.get_cell(sandbox, follower.id)
+    return (yield from _as_kept(execution, collected, asked))
+
+
+def cell_events(sandbox: str, cell: str, after: int) -> Flow[None]:
+    """Emits the events of a cell to its end."""
+    yield from _emit_all(Follower(_cells(sandbox), id=cell, after=after))
+
+
+def wait_cell(sandbox: str, cell: str, timeout: float | None) -> Flow[Execution]:
+    """Waits until a cell has ended."""
+    ask = partial(requests.get_cell, sandbox, cell)
+    return (yield from _wait(lambda wait: ask(wait=wait), f"cell {cell}", timeout))
+
+
+# Commands
+
+
+def run_command(
+    sandbox: str,
+    command: Command,
+    options: CommandOptions,
+    *,
+    stdin: str | bytes | None,
+    hooks: Hooks,
+) -> Flow[CommandResult]:
+    """Runs a command and tells what it prints. Given up, it is killed."""
+    follower = Follower(_commands(sandbox))
+    collected = Collected()
+    begin = _begin_command(follower, sandbox, command, options, stdin)
+    stop = partial(_kill, sandbox)
+    last = yield from _watch(follower, begin, hooks, collected, stop)
+    if not isinstance(last, Exited):
+        return (yield from send(requests.get_command(sandbox, follower.id)))
+    result = replace(last.result, stdout=collected.stdout.text, stderr=collected.stderr.text)
+    asked = requests.get_command(sandbox, follower.id)
+    return (yield from _as_kept(result, collected, asked))
+
+
+def command_events(sandbox: str, command: str, after: int) -> Flow[None]:
+    """Emits the events of a command to its end."""
+    yield from _emit_all(Follower(_commands(sandbox), id=command, after=after))
+
+
+def wait_command(sandbox: str, command: str, timeout: float | None) -> Flow[CommandResult]:
+    """Waits until a command has ended."""
+    ask = partial(requests.get_command, sandbox, command)
+    return (yield from _wait(lambda wait: ask(wait=wait), f"command {command}", timeout))
+
+
+def _begin_command(
+    follower: Follower[CommandEvent],
+    sandbox: str,
+    command: Command,
+    options: CommandOptions,
+    stdin: str | bytes | None,
+) -> Flow[None]:
+    if stdin is None:
+        yield from follower.begin(requests.stream_command(sandbox, command, options))
+        return
+    started = yield from send(
+        requests.start_command(sandbox, command, replace(options, stdin=True))
+    )
+    follower.id = started.id
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    # It may end without reading all of it, as `head` does.
+    with suppress(Conflict):
+        yield from send(requests.send_stdin(sandbox, started.id, data, close=True))
+
+
+def _kill(sandbox: str, command: str) -> Call[None]:
+    return requests.signal_command(sandbox, command, "KILL")
+
+
+# Sandboxes
+
+
+def create_sandbox(
+    build: Callable[..., Call[Any]], inputs: Mapping[str, Given | Shared] | None
+) -> Flow[Any]:
+    """Creates a sandbox with inputs, which may be local files."""
+    return (yield from send(build(inputs=(yield from _contents(inputs)))))
+
+
+def run(build: Callable[..., Call[Any]], files: Mapping[str, Given] | None) -> Flow[Any]:
+    """Runs code once, with files, which may be local ones."""
+    return (yield from send(build(files=(yield from _contents(files)))))
+
+
+def list_sandboxes(
+    *,
+    state: str | None,
+    template: str | None,
+    metadata: Mapping[str, str] | None,
+    page_size: int | None,
+) -> Flow[None]:
+    """Emits every sandbox, page by page."""
+    page: str | None = None
+    while True:
+        found = yield from send(
+            requests.list_sandboxes(
+                state=state, template=template, metadata=metadata, limit=page_size, page=page
+            )
+        )
+        for sandbox in found.sandboxes:
+            yield Emit(sandbox)
+        if found.next_page is None or found.next_page == page:
+            return
+        page = found.next_page
+
+
+def delete_sandbox(sandbox: str) -> Flow[None]:
+    """Ends a sandbox, or finds that it has ended."""
+    with suppress(NotFound, SandboxEnded):
+        yield from send(requests.delete_sandbox(sandbox))
+
+
+# Files
+
+
+def exists(sandbox: str, path: str) -> Flow[bool]:
+    """Finds out whether there is something at a path."""
+    try:
+        yield from send(requests.stat_file(sandbox, path))
+    except NotFound as error:
+        if error.code != "file_not_found":
+            raise
+        return False
+    return True
+
+
+def upload(
+    sandbox: str, local: LocalPath | BinaryIO, path: str | None, mode: int | None
+) -> Flow[Entry]:
+    """Sends a local file, piece by piece."""
+    source: Source
+    if isinstance(local, (str, os.PathLike)):
+        source = yield from work(partial(FileSource.of, local))
+        path = path or Path(local).name
+    else:
+        source = yield from work(partial(ObjectSource, local))
+        path = path or _name_of(local)
+    return (yield from send(requests.write_file(sandbox, path, source, mode)))
+
+
+def download(sandbox: str, path: str, local: LocalPath | None) -> Flow[Path]:
+    """Fetches a file, piece by piece; it appears when it is whole."""
+    part = yield from work(lambda: PartFile(target_of(local, path)))
+    try:
+        yield from _copy(requests.stream_file(sandbox, path), part)
+        yield from work(part.commit)
+    finally:
+        part.discard()
+    return part.path
+
+
+def download_into(sandbox: str, path: str, sink: Sink) -> Flow[None]:
+    """Fetches a file into something open for writing."""
+    yield from _copy(requests.stream_file(sandbox, path), sink)
+
+
+def upload_directory(sandbox: str, local: LocalPath, path: str) -> Flow[None]:
+    """Sends what is in a local directory; it waits in a temporary file, not in memory."""
+    with tempfile.TemporaryFile() as packed:
+        yield from work(partial(archive.pack, Path(local), packed))
+        packed.seek(0)
+        source = ObjectSource(packed)
+        yield from send(requests.write_archive(sandbox, path, source))
+
+
+def download_directory(sandbox: str, path: str, local: LocalPath) -> Flow[Path]:
+    """Fetches what is in a directory; nothing is unpacked before all of it is here."""
+    with tempfile.TemporaryFile() as packed:
+        yield from _copy(requests.stream_archive(sandbox, path), packed)
+        packed.seek(0)
+        yield from work(partial(archive.unpack, packed, Path(local)))
+    return Path(local)
+
+
+def _copy(call: Call[object], sink: Sink) -> Flow[None]:
+    stream = yield from open_stream(call)
+    gathered = bytearray()
+    while piece := (yield Read(stream)):
+        gathered += piece
+        if len(gathered) >= WRITE_BYTES:
+            yield from work(partial(sink.write, bytes(gathered)))
+            gathered.clear()
+    yield from work(partial(sink.write, bytes(gathered)))
+    yield Close(stream)
+
+
+def _contents(given: Mapping[str, Any] | None) -> Flow[dict[str, Any]]:
+    """Reads the local files among what was given."""
+    contents: dict[str, Any] = {}
+    for name, value in (given or {}).items():
+        is_path = isinstance(value, os.PathLike)
+        contents[name] = (yield from work(Path(value).read_bytes)) if is_path else value
+    return contents
+
+
+def _name_of(file: BinaryIO) -> str:
+    name = getattr(file, "name", None)
+    if not isinstance(name, str):
+        raise TypeError("what is sent has no name of its own; say where it goes with path=…")
+    return Path(name).name
+
+
+# What cells and commands have in common
+
+
+def _cells(sandbox: str) -> Followed[CellEvent]:
+    events = partial(requests.cell_events, sandbox)
+    return Followed("cell", cell_event, events, partial(requests.cell_is_done, sandbox))
+
+
+def _commands(sandbox: str) -> Followed[CommandEvent]:
+    events = partial(requests.command_events, sandbox)
+    return Followed("command", command_event, events, partial(requests.command_is_done, sandbox))
+
+
+def _watch(
+    follower: Follower[E],
+    begin: Flow[None],
+    hooks: Hooks,
+    collected: Collected,
+    stop: Callable[[str], Call[None]],
+) -> Flow[E | None]:
+    """Follows to the end and returns the last event; stops what runs if the caller gives up.
+
+    A connection that is lost is no reason to stop it: it runs on and can be asked for.
+    """
+    last: E | None = None
+    try:
+        yield from begin
+        while (event := (yield from follower.next())) is not None:
+            collected.take(event)
+            yield from hooks.tell(event)
+            last = event
+    except (GeneratorExit, *_DISCONNECTED):
+        raise
+    except BaseException:
+        if follower.id:
+            yield from _quietly(stop(follower.id))
+        raise
+    return last
+
+
+def _quietly(call: Call[None]) -> Flow[None]:
+    """Sends a request on the way out of an exception, which matters more than this one's."""
+    with suppress(SilicaError):
+        yield from send(call)
+
+
+def _as_kept(result: W, collected: Collected, asked: Call[W]) -> Flow[W]:
+    """Returns the result as the server would tell it.
+
+    Where output was cut or missed, what the server kept is better than what was heard, so that
+    the same code gives the same result whether somebody listened or not.
+    """
+    cut = result.truncated.stdout or result.truncated.stderr
+    if collected.whole and not cut:
+        return result
+    try:
+        return (yield from send(asked))
+    except SilicaError:
+        # It may have been the last thing the sandbox did.
+        return result
+
+
+def _emit_all(follower: Follower[E]) -> Flow[None]:
+    while (event := (yield from follower.next())) is not None:
+        yield Emit(event)
+
+
+def _wait(ask: Callable[[float], Call[W]], what: str, timeout: float | None) -> Flow[W]:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    failures = 0
+    while True:
+        asked_at = time.monotonic()
+        left = WAIT_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            found = yield from send(ask(min(left, WAIT_SECONDS)))
+        except _DISCONNECTED:
+            failures += 1
+            if failures > RESUME_ATTEMPTS:
+                raise
+            yield Sleep(pause(failures))
+            continue
+        failures = 0
+        if found.done:
+            return found
+        if deadline is not None and time.monotonic() >= deadline:
+            raise TimedOut(f"{what} did not end within {timeout} s; it runs on")
+        if time.monotonic() - asked_at < SHORT_WAIT_SECONDS:
+            # The server did not wait, or not for long; asking again at once would be a busy loop.
+            yield Sleep(SHORT_WAIT_SECONDS)

@@ -1,0 +1,522 @@
+"""One function for each thing the API can be asked, returning the request for it.
+
+Nothing is sent here, and no local file is opened: what a request carries is given to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from silica.core.call import Answer, Call, Source, nothing, of_stream, path_of, raw
+from silica.core.fields import Fields, parsed
+from silica.errors import BadAnswer
+from silica.models import (
+    CommandResult,
+    Entry,
+    Execution,
+    KernelInfo,
+    Limits,
+    Link,
+    Listing,
+    Run,
+    SandboxInfo,
+    Shared,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# An answer that waits for code to end may take as long as the code. A server that is gone is
+# noticed by the connection (see `silica.core.http`), so this only has to be longer than any cell.
+RUN_PATIENCE = 24 * 3600.0
+# Event streams carry a sign of life every few seconds; one that has none for so long is broken.
+EVENTS_PATIENCE = 120.0
+# How long one request waits for an end; the next takes over.
+WAIT_SECONDS = 20.0
+# An interrupt that nobody waits for any more, on the way out of an exception.
+INTERRUPT_PATIENCE = 5.0
+
+Content = Union[str, bytes]
+Command = Union[str, Sequence[str]]
+
+_EVENTS = {"accept": "text/event-stream"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of sandboxes."""
+
+    sandboxes: list[SandboxInfo]
+    next_page: str | None
+
+
+def given(**fields: object) -> dict[str, object]:
+    """Keeps the fields that were given; the server knows the defaults of the others."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def content_of(content: Content) -> dict[str, object]:
+    """Text goes as it is, bytes in base 64."""
+    if isinstance(content, str):
+        return {"content": content}
+    return {"content_base64": base64.b64encode(content).decode("ascii")}
+
+
+def normal(path: str) -> str:
+    """Takes out of a path what means nothing: `.` and doubled slashes.
+
+    What `..` means depends on links, so it is left for the server to refuse.
+    """
+    parts = "/".join(part for part in path.split("/") if part not in {"", "."})
+    if path.startswith("/"):
+        return f"/{parts}"
+    return parts or "/workspace"
+
+
+# Run once
+
+
+def run(
+    code: str,
+    *,
+    template: str | None,
+    limits: Limits | Mapping[str, float] | None,
+    env: Mapping[str, str] | None,
+    arguments: Sequence[str] | None,
+    timeout: float | None,
+    files: Mapping[str, Content],
+    outputs: Sequence[str] | None,
+) -> Call[Run]:
+    """Runs code in a sandbox of its own."""
+    sent = [{"path": path, **content_of(content)} for path, content in files.items()]
+    body = given(
+        code=code,
+        template=template,
+        limits=limits,
+        env=env,
+        arguments=arguments,
+        timeout_seconds=timeout,
+        files=sent or None,
+        outputs=outputs,
+    )
+    return Call("POST", "/v1/run", parsed("the run", Run.parse), json=body, patience=RUN_PATIENCE)
+
+
+# Sandboxes
+
+
+def create_sandbox(
+    *,
+    template: str | None,
+    limits: Limits | Mapping[str, float] | None,
+    env: Mapping[str, str] | None,
+    metadata: Mapping[str, str] | None,
+    ttl_seconds: float | None,
+    idle_seconds: float | None,
+    max_cells: int | None,
+    inputs: Mapping[str, Content | Shared],
+    interpreter: str | None,
+) -> Call[SandboxInfo]:
+    """Creates a sandbox."""
+    body = given(
+        template=template,
+        limits=limits,
+        env=env,
+        metadata=metadata,
+        ttl_seconds=ttl_seconds,
+        idle_seconds=idle_seconds,
+        max_cells=max_cells,
+        inputs=[_input(name, content) for name, content in inputs.items()] or None,
+        interpreter=interpreter,
+    )
+    return Call("POST", "/v1/sandboxes", _sandbox, json=body)
+
+
+def list_sandboxes(
+    *,
+    state: str | None,
+    template: str | None,
+    metadata: Mapping[str, str] | None,
+    limit: int | None,
+    page: str | None,
+) -> Call[Page]:
+    """Asks for one page of sandboxes."""
+    query = _query(state=state, template=template, limit=limit, page=page)
+    query.update({f"metadata.{key}": value for key, value in (metadata or {}).items()})
+    return Call("GET", "/v1/sandboxes", parsed("the list of sandboxes", _page), query=query)
+
+
+def get_sandbox(sandbox: str) -> Call[SandboxInfo]:
+    """Asks for a sandbox."""
+    return Call("GET", path_of("sandboxes", sandbox), _sandbox)
+
+
+def extend_sandbox(sandbox: str, ttl_seconds: float) -> Call[SandboxInfo | None]:
+    """Lets a sandbox live at least so long from now."""
+    return Call(
+        "POST",
+        path_of("sandboxes", sandbox, "extend"),
+        lambda answer: _sandbox(answer) if answer.body else None,
+        json={"ttl_seconds": ttl_seconds},
+        repeatable=True,
+    )
+
+
+def delete_sandbox(sandbox: str) -> Call[None]:
+    """Ends a sandbox."""
+    return Call("DELETE", path_of("sandboxes", sandbox), nothing)
+
+
+def usage(sandbox: str) -> Call[Usage]:
+    """Asks what a sandbox uses."""
+    return Call("GET", path_of("sandboxes", sandbox, "usage"), parsed("the usage", Usage.parse))
+
+
+# Kernels
+
+
+def list_kernels(sandbox: str) -> Call[list[KernelInfo]]:
+    """Asks for all kernels."""
+    return Call("GET", path_of("sandboxes", sandbox, "kernels"), _many("kernels", KernelInfo.parse))
+
+
+def create_kernel(
+    sandbox: str, env: Mapping[str, str] | None, directory: str | None
+) -> Call[KernelInfo]:
+    """Starts another interpreter."""
+    path = path_of("sandboxes", sandbox, "kernels")
+    return Call("POST", path, _kernel, json=given(env=env, directory=directory))
+
+
+def get_kernel(sandbox: str, kernel: str) -> Call[KernelInfo]:
+    """Asks for a kernel."""
+    return Call("GET", path_of("sandboxes", sandbox, "kernels", kernel), _kernel)
+
+
+def delete_kernel(sandbox: str, kernel: str) -> Call[None]:
+    """Ends a kernel."""
+    return Call("DELETE", path_of("sandboxes", sandbox, "kernels", kernel), nothing)
+
+
+def interrupt_kernel(sandbox: str, kernel: str) -> Call[None]:
+    """Interrupts whatever a kernel runs."""
+    path = path_of("sandboxes", sandbox, "kernels", kernel, "interrupt")
+    return Call("POST", path, nothing)
+
+
+def restart_kernel(sandbox: str, kernel: str) -> Call[None]:
+    """Gives a kernel a new interpreter."""
+    path = path_of("sandboxes", sandbox, "kernels", kernel, "restart")
+    return Call("POST", path, nothing)
+
+
+# Cells
+
+
+def start_cell(
+    sandbox: str, code: str, *, kernel: str | None, timeout: float | None
+) -> Call[Execution]:
+    """Runs code in the background."""
+    body = given(code=code, kernel=kernel, timeout_seconds=timeout, background=True)
+    return Call("POST", path_of("sandboxes", sandbox, "cells"), _cell, json=body)
+
+
+def stream_cell(
+    sandbox: str, code: str, *, kernel: str | None, timeout: float | None
+) -> Call[object]:
+    """Runs code and streams its events."""
+    body = given(code=code, kernel=kernel, timeout_seconds=timeout)
+    path = path_of("sandboxes", sandbox, "cells")
+    return Call("POST", path, of_stream, json=body, headers=_EVENTS, patience=EVENTS_PATIENCE)
+
+
+def list_cells(sandbox: str) -> Call[list[Execution]]:
+    """Asks for the last cells, newest first."""
+    return Call("GET", path_of("sandboxes", sandbox, "cells"), _many("cells", Execution.parse))
+
+
+def get_cell(sandbox: str, cell: str, *, wait: float | None = None) -> Call[Execution]:
+    """Asks for a cell, or waits a while for its end."""
+    path = path_of("sandboxes", sandbox, "cells", cell)
+    return Call("GET", path, _cell, query=_wait(wait), patience=_patience(wait))
+
+
+def cell_events(sandbox: str, cell: str, after: int) -> Call[object]:
+    """Streams the events of a cell."""
+    return _events(path_of("sandboxes", sandbox, "cells", cell, "events"), after)
+
+
+def cell_is_done(sandbox: str, cell: str) -> Call[bool]:
+    """Asks whether a cell has ended."""
+    return Call("GET", path_of("sandboxes", sandbox, "cells", cell), lambda one: _cell(one).done)
+
+
+def interrupt_cell(sandbox: str, cell: str) -> Call[None]:
+    """Raises `KeyboardInterrupt` in a cell."""
+    path = path_of("sandboxes", sandbox, "cells", cell, "interrupt")
+    return Call("POST", path, nothing, patience=INTERRUPT_PATIENCE)
+
+
+def extend_cell(sandbox: str, cell: str, seconds: float) -> Call[None]:
+    """Gives a cell more time."""
+    path = path_of("sandboxes", sandbox, "cells", cell, "extend")
+    return Call("POST", path, nothing, json={"seconds": seconds})
+
+
+# Commands
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """How a command is run."""
+
+    env: Mapping[str, str] | None = None
+    directory: str | None = None
+    stdin: bool = False
+    timeout: float | None = None
+    terminal: tuple[int, int] | None = None
+
+    def body(self, command: Command, *, background: bool) -> dict[str, object]:
+        """Returns what is sent."""
+        what = {"command": command} if isinstance(command, str) else {"arguments": list(command)}
+        return {
+            **what,
+            **given(
+                env=self.env,
+                directory=self.directory,
+                stdin=self.stdin or None,
+                timeout_seconds=self.timeout,
+                terminal=None if self.terminal is None else _size(self.terminal),
+                background=background or None,
+            ),
+        }
+
+
+def start_command(sandbox: str, command: Command, options: CommandOptions) -> Call[CommandResult]:
+    """Runs a command in the background."""
+    path = path_of("sandboxes", sandbox, "commands")
+    return Call("POST", path, _command, json=options.body(command, background=True))
+
+
+def stream_command(sandbox: str, command: Command, options: CommandOptions) -> Call[object]:
+    """Runs a command and streams its events."""
+    return Call(
+        "POST",
+        path_of("sandboxes", sandbox, "commands"),
+        of_stream,
+        json=options.body(command, background=False),
+        headers=_EVENTS,
+        patience=EVENTS_PATIENCE,
+    )
+
+
+def list_commands(sandbox: str) -> Call[list[CommandResult]]:
+    """Asks for the commands that run and the last that ended."""
+    path = path_of("sandboxes", sandbox, "commands")
+    return Call("GET", path, _many("commands", CommandResult.parse))
+
+
+def get_command(sandbox: str, command: str, *, wait: float | None = None) -> Call[CommandResult]:
+    """Asks for a command, or waits a while for its end."""
+    path = path_of("sandboxes", sandbox, "commands", command)
+    return Call("GET", path, _command, query=_wait(wait), patience=_patience(wait))
+
+
+def command_events(sandbox: str, command: str, after: int) -> Call[object]:
+    """Streams the events of a command."""
+    return _events(path_of("sandboxes", sandbox, "commands", command, "events"), after)
+
+
+def command_is_done(sandbox: str, command: str) -> Call[bool]:
+    """Asks whether a command has ended."""
+    path = path_of("sandboxes", sandbox, "commands", command)
+    return Call("GET", path, lambda answer: _command(answer).done)
+
+
+def send_stdin(sandbox: str, command: str, data: bytes, *, close: bool) -> Call[None]:
+    """Writes to a command's standard input."""
+    path = path_of("sandboxes", sandbox, "commands", command, "stdin")
+    return Call("POST", path, nothing, query=_query(close="true" if close else None), body=data)
+
+
+def signal_command(sandbox: str, command: str, signal: str | int) -> Call[None]:
+    """Sends a signal to a command's process group."""
+    path = path_of("sandboxes", sandbox, "commands", command, "signal")
+    return Call("POST", path, nothing, json={"signal": signal}, patience=INTERRUPT_PATIENCE)
+
+
+def resize_command(sandbox: str, command: str, size: tuple[int, int]) -> Call[None]:
+    """Tells a command's terminal its size."""
+    path = path_of("sandboxes", sandbox, "commands", command, "resize")
+    return Call("POST", path, nothing, json=_size(size), repeatable=True)
+
+
+# Files
+
+
+def list_files(sandbox: str, path: str, depth: int) -> Call[Listing]:
+    """Lists a directory."""
+    query = {**_at(path), "depth": str(depth)}
+    parse = parsed("the listing", Listing.parse)
+    return Call("GET", path_of("sandboxes", sandbox, "files"), parse, query=query)
+
+
+def remove_file(sandbox: str, path: str) -> Call[None]:
+    """Removes a file or a whole directory."""
+    return Call("DELETE", path_of("sandboxes", sandbox, "files"), nothing, query=_at(path))
+
+
+def stat_file(sandbox: str, path: str) -> Call[Entry]:
+    """Asks for one entry."""
+    return Call("GET", _files(sandbox, "stat"), _entry, query=_at(path))
+
+
+def read_file(sandbox: str, path: str, start: int | None, length: int | None) -> Call[bytes]:
+    """Reads a file, or a part of it."""
+    headers = {} if start is None and length is None else {"range": _range(start or 0, length)}
+    return Call("GET", _files(sandbox, "content"), raw, query=_at(path), headers=headers)
+
+
+def stream_file(sandbox: str, path: str) -> Call[object]:
+    """Reads a file piece by piece."""
+    return Call("GET", _files(sandbox, "content"), of_stream, query=_at(path))
+
+
+def write_file(sandbox: str, path: str, body: bytes | Source, mode: int | None) -> Call[Entry]:
+    """Makes a file of a body."""
+    query = {**_at(path), **_query(mode=None if mode is None else f"{mode:o}")}
+    return Call("PUT", _files(sandbox, "content"), _entry, query=query, body=body)
+
+
+def make_directory(sandbox: str, path: str) -> Call[Entry | None]:
+    """Makes a directory and its parents."""
+    target = _files(sandbox, "directory")
+    return Call("POST", target, _entry_or_none, json=_at(path), repeatable=True)
+
+
+def move_file(sandbox: str, source: str, target: str, *, overwrite: bool) -> Call[Entry | None]:
+    """Moves or renames."""
+    body = {"from": normal(source), "to": normal(target), "overwrite": overwrite}
+    return Call("POST", _files(sandbox, "move"), _entry_or_none, json=body)
+
+
+def stream_archive(sandbox: str, path: str) -> Call[object]:
+    """Reads a directory as a tar stream."""
+    return Call("GET", _files(sandbox, "archive"), of_stream, query=_at(path))
+
+
+def write_archive(sandbox: str, path: str, body: Source) -> Call[None]:
+    """Unpacks a tar stream into a directory."""
+    headers = {"content-type": "application/x-tar"}
+    query = _at(path)
+    return Call("PUT", _files(sandbox, "archive"), nothing, query=query, headers=headers, body=body)
+
+
+def link_file(sandbox: str, path: str, method: str, expires_seconds: float | None) -> Call[Link]:
+    """Makes an address that works without a key."""
+    body = given(path=normal(path), method=method, expires_seconds=expires_seconds)
+    parse = parsed("the link", Link.parse)
+    return Call("POST", _files(sandbox, "link"), parse, json=body, repeatable=True)
+
+
+# The rest
+
+
+def get_json(*segments: str, query: Mapping[str, str] | None = None) -> Call[Any]:
+    """Asks for JSON that is handed on as it is."""
+    return Call("GET", path_of(*segments), _json, query=query or {})
+
+
+def audit(**query: object) -> Call[Any]:
+    """Asks for audit records."""
+    return get_json("audit", query=_query(**query))
+
+
+def create_key(name: str, *, admin: bool) -> Call[Any]:
+    """Makes a key."""
+    return Call("POST", path_of("keys"), _json, json={"name": name, "admin": admin})
+
+
+def revoke_key(key: str) -> Call[None]:
+    """Revokes a key."""
+    return Call("DELETE", path_of("keys", key), nothing)
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer(f"the answer is not JSON: {error}") from error
+
+
+def _many(name: str, parse: Callable[[Fields], Any]) -> Callable[[Answer], list[Any]]:
+    """Parses a list, which stands alone or under a name."""
+
+    def read(answer: Answer) -> list[Any]:
+        found = _json(answer)
+        return Fields(found if isinstance(found, dict) else {name: found}, name).many(name, parse)
+
+    return read
+
+
+def _page(fields: Fields) -> Page:
+    sandboxes = fields.many("sandboxes", SandboxInfo.parse)
+    return Page(sandboxes, fields.text_or_none("next_page"))
+
+
+def _at(path: str) -> dict[str, str]:
+    return {"path": normal(path)}
+
+
+def _entry_or_none(answer: Answer) -> Entry | None:
+    return _entry(answer) if answer.body else None
+
+
+def _events(path: str, after: int) -> Call[object]:
+    query = _query(after=after or None)
+    return Call("GET", path, of_stream, query=query, headers=_EVENTS, patience=EVENTS_PATIENCE)
+
+
+def _files(sandbox: str, what: str) -> str:
+    return path_of("sandboxes", sandbox, "files", what)
+
+
+def _input(name: str, content: Content | Shared) -> dict[str, object]:
+    if isinstance(content, Shared):
+        return {"name": name, "shared": content.name}
+    return {"name": name, **content_of(content)}
+
+
+def _patience(wait: float | None) -> float | None:
+    return None if wait is None else wait + WAIT_SECONDS
+
+
+def _query(**fields: object) -> dict[str, str]:
+    return {name: str(value) for name, value in given(**fields).items()}
+
+
+def _wait(wait: float | None) -> dict[str, str]:
+    return {} if wait is None else {"wait": f"{wait:g}"}
+
+
+def _range(start: int, length: int | None) -> str:
+    if start < 0 or (length is not None and length < 1):
+        raise ValueError("a range starts at 0 or later and has at least one byte")
+    return f"bytes={start}-{'' if length is None else start + length - 1}"
+
+
+def _size(size: tuple[int, int]) -> dict[str, object]:
+    columns, rows = size
+    return {"columns": columns, "rows": rows}
+
+
+_sandbox = parsed("the sandbox", SandboxInfo.parse)
+_kernel = parsed("the kernel", KernelInfo.parse)
+_cell = parsed("the cell", Execution.parse)
+_command = parsed("the command", CommandResult.parse)
+_entry = parsed("the entry", Entry.parse)

@@ -1,0 +1,55 @@
+"""Both kinds of the client, and a real server where there is a binary for one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from either import Either, async_kind, sync_kind
+
+
+@pytest.fixture(params=["sync", "async"])
+def either(request: pytest.FixtureRequest) -> Iterator[Either]:
+    """The blocking classes, then the asynchronous ones under the same names."""
+    if request.param == "sync":
+        yield sync_kind()
+        return
+    loop = asyncio.new_event_loop()
+    yield async_kind(loop)
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[dict[str, str]]:
+    """A server of its own for the session: its `url` and an admin `key`."""
+    binary = os.environ.get("SILICA_BINARY")
+    if not binary:
+        pytest.skip("SILICA_BINARY names no binary")
+    command = [binary, "serve", "--listen", "127.0.0.1:0", "--print", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, f"the server said nothing and ended with {process.wait()}"
+            yield json.loads(line)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture
+def live(server: dict[str, str], either: Either, monkeypatch: pytest.MonkeyPatch) -> Either:
+    """Either kind, with the real server as what the environment names."""
+    monkeypatch.setenv("SILICA_URL", server["url"])
+    monkeypatch.setenv("SILICA_KEY", server["key"])
+    return either
