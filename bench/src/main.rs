@@ -4,13 +4,14 @@
 //! noisy: ratios survive that, absolute times do not. Prints a table, and one JSON object with
 //! `--json`. `--check` fails when a promise is missed.
 
+mod http;
 mod jobs;
 mod measure;
 mod plain;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 
 /// The first argument with which the engine starts this program as a zone.
@@ -34,6 +35,12 @@ struct Arguments {
     /// The silica binary, for the whole-process measure
     #[arg(long)]
     silica: Option<std::path::PathBuf>,
+    /// Seconds of the soak of the server; none unless asked for
+    #[arg(long, default_value_t = 0)]
+    soak: u64,
+    /// Sandboxes a second of the soak
+    #[arg(long, default_value_t = 50.0)]
+    soak_rate: f64,
     /// Print one JSON object and no table
     #[arg(long)]
     json: bool,
@@ -59,7 +66,15 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let rows = runtime.block_on(jobs::run_all(arguments))?;
+    let is_http = |only: &String| only.starts_with("http");
+    let mut rows = Vec::new();
+    if !arguments.only.as_ref().is_some_and(is_http) {
+        rows.extend(runtime.block_on(jobs::run_all(arguments))?);
+    }
+    if arguments.only.as_ref().is_none_or(is_http) {
+        let home = std::env::var_os("SILICA_HOME").context("set SILICA_HOME")?;
+        rows.extend(http::run_all(arguments, home.as_ref())?);
+    }
     let kept = rows.iter().all(measure::Row::is_kept);
     if arguments.json {
         println!("{}", measure::to_json(&rows));
