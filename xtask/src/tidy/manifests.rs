@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 5] = [
+const DIRECTIONS: [Direction; 8] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
@@ -18,9 +18,28 @@ const DIRECTIONS: [Direction; 5] = [
         ours: &["silica-domain", "silica-jail"],
         others: None,
     },
+    Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
+    Direction {
+        manifest: "crates/sessions/Cargo.toml",
+        ours: &["silica-domain", "silica-engine", "silica-store"],
+        others: None,
+    },
+    Direction {
+        manifest: "crates/server/Cargo.toml",
+        ours: &["silica-domain", "silica-engine", "silica-store", "silica-sessions"],
+        others: None,
+    },
     Direction {
         manifest: "crates/cli/Cargo.toml",
-        ours: &["silica-domain", "silica-gate", "silica-jail", "silica-engine"],
+        ours: &[
+            "silica-domain",
+            "silica-gate",
+            "silica-jail",
+            "silica-engine",
+            "silica-store",
+            "silica-sessions",
+            "silica-server",
+        ],
         others: None,
     },
 ];
