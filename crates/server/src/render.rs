@@ -14,18 +14,17 @@ use silica_store::sandboxes::SandboxRecord;
 pub fn bundle(bundle: &Bundle) -> Value {
     let mut data = Map::new();
     for payload in &bundle.payloads {
-        let textual = !payload.mime.starts_with("image/") && payload.mime != "application/pdf"
-            || payload.mime == "image/svg+xml";
         let value = match std::str::from_utf8(&payload.data) {
-            Ok(text) if textual && payload.mime.ends_with("json") => {
+            Ok(text) if payload.is_textual() && payload.mime.ends_with("json") => {
                 serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
             }
-            Ok(text) if textual => Value::String(text.to_owned()),
+            Ok(text) if payload.is_textual() => Value::String(text.to_owned()),
             _ => Value::String(STANDARD.encode(&payload.data)),
         };
         data.insert(payload.mime.clone(), value);
     }
-    json!({"main": bundle.main, "data": data})
+    let metadata = serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| json!({}));
+    json!({"main": bundle.main, "data": data, "metadata": metadata})
 }
 
 /// The containment report, measure by measure.

@@ -234,6 +234,10 @@ fn cells() -> Group {
             "type": "object",
             "description": "By MIME type: text as text, JSON as JSON, everything else in base 64",
         },
+        "metadata": {
+            "type": "object",
+            "description": "By MIME type: sizes of pictures, what of a table was cut off, and the like",
+        },
     });
     let error = json!({
         "name": text("The exception's class"),
@@ -253,7 +257,7 @@ fn cells() -> Group {
                 &run.into(),
             ),
         ),
-        ("Bundle", object("A result", &["main", "data"], &bundle)),
+        ("Bundle", object("A result", &["main", "data", "metadata"], &bundle)),
         ("CellError", object("An exception", &["name", "value", "traceback"], &error)),
         ("ChangedFile", object("A file", &["path", "size"], &changed)),
         ("CellExtended", object("A cell's time", &["timeout_seconds"], &extended)),

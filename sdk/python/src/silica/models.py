@@ -54,11 +54,16 @@ class Result:
 
     main: bool
     data: dict[str, Any]
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, fields: Fields) -> Result:
         """Reads one of `results`."""
-        return cls(main=fields.flag("main", default=False), data=fields.object("data"))
+        return cls(
+            main=fields.flag("main", default=False),
+            data=fields.object("data"),
+            metadata=fields.object("metadata"),
+        )
 
     @property
     def text(self) -> str | None:

@@ -16,7 +16,10 @@ fn variables_live_on_and_results_are_told() {
         (&cell["stdout"], &cell["stderr"], &cell["text"], &cell["kernel_state"], &cell["lost"]),
         (&json!("out\n"), &json!("err\n"), &json!("42"), &json!("ready"), &Value::Null)
     );
-    assert_eq!(cell["results"], json!([{"main": true, "data": {"text/plain": "42"}}]));
+    assert_eq!(
+        cell["results"],
+        json!([{"main": true, "data": {"text/plain": "42"}, "metadata": {}}])
+    );
     let failed = sandbox.run("a / 0");
     assert_eq!((&failed["outcome"], &failed["exit_code"]), (&json!("raised"), &json!(1)));
     assert_eq!(failed["error"]["name"], "ZeroDivisionError");
