@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 use silica_domain::{Bundle, CellError};
 use tokio::sync::Notify;
 
-/// What is kept for readers, and how far a writer may be ahead of the slowest.
-pub const LOG_BYTES_MAX: usize = 1024 * 1024;
+/// What is kept for readers. More than the sockets between us and a client hold: what it never got
+/// when its connection broke is still here when it comes back.
+pub const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How far a writer may be ahead of the slowest reader.
+const AHEAD_BYTES_MAX: u64 = LOG_BYTES_MAX as u64 / 8;
 
 /// What an event costs beside its text.
 const EVENT_BYTES: usize = 64;
@@ -151,14 +155,13 @@ impl EventLog {
 
     /// Whether the writer may go on without leaving somebody behind.
     pub(crate) fn has_room(&self) -> bool {
-        // Below half, so that one more chunk does not push out what the slowest has not read.
-        self.lock().ahead(Instant::now()) < LOG_BYTES_MAX as u64 / 2
+        self.lock().ahead(Instant::now()) < AHEAD_BYTES_MAX
     }
 
     /// Ready when [`Self::has_room`]; a reader that gives up is noticed by asking again.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
-        if inner.ahead(Instant::now()) < LOG_BYTES_MAX as u64 / 2 {
+        if inner.ahead(Instant::now()) < AHEAD_BYTES_MAX {
             return Poll::Ready(());
         }
         inner.writer = Some(context.waker().clone());

@@ -281,15 +281,16 @@ def _copy(source: socket.socket, target: socket.socket, left: int | None) -> Non
 
 def test_a_bad_line_misses_nothing(live: Either, server: dict[str, str]) -> None:
     heard: list[str] = []
-    with live.Sandbox.create(template="python") as one:
-        flaky = Flaky(server["url"], 1500)
+    with live.Sandbox.create(template="python", limits={"output_bytes": 4 << 20}) as one:
+        # Room for several events of the largest size, so that each connection brings some.
+        flaky = Flaky(server["url"], 300_000)
         try:
             far = live.Sandbox(live.Client(flaky.url, server["key"]), one.id)
-            code = "for number in range(1000): print(number, flush=True)"
+            code = "for number in range(60_000): print(number, 'x' * 20)"
             execution = far.run_code(code, on_stdout=heard.append)
         finally:
             flaky.close()
-    expected = "".join(f"{number}\n" for number in range(1000))
+    expected = "".join(f"{number} {'x' * 20}\n" for number in range(60_000))
     assert "".join(heard) == expected
     assert execution.stdout == expected
     assert flaky.connections > 2
