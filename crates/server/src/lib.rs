@@ -20,4 +20,4 @@ pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;
 pub use listen::{ListenError, Server, Tls};
 pub use problem::{Code, Problem};
-pub use render::{bundle, containment};
+pub use render::containment;

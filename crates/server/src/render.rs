@@ -11,7 +11,7 @@ use silica_sessions::{
 use silica_store::sandboxes::SandboxRecord;
 
 /// A result: text as text, everything else in base 64.
-pub fn bundle(bundle: &Bundle) -> Value {
+pub(crate) fn bundle(bundle: &Bundle) -> Value {
     let mut data = Map::new();
     for payload in &bundle.payloads {
         let value = match std::str::from_utf8(&payload.data) {

@@ -1,26 +1,24 @@
 //! One live sandbox of one owner: what is in it, how long it lives, how it ends.
 
+mod cells;
+mod commands;
+mod kernels;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{
-    CODE_BYTES_MAX, Changes, CommandSpec, FileError, FileKind, Files, GuestPath, Kernel, Report,
-    Sandbox, Setup, Snapshot, Stdin,
-};
-use silica_store::audit::Activity;
+use silica_engine::{Files, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Place};
-use crate::audit;
-use crate::cell::{Cell, CellPhase, CellRequest};
-use crate::command::{Command, CommandPhase, CommandRequest, What};
+use crate::cell::Cell;
+use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
-use crate::kernel::{Job, KernelHandle, KernelInfo, KernelPhase, give_up};
-use crate::sessions::check_environment;
+use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
 use crate::usage::{Sample, Samples};
 
 /// Kernels of one sandbox.
@@ -326,315 +324,6 @@ impl Session {
         }
     }
 
-    // Kernels.
-
-    fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
-        let mut environment = self.terms.environment.clone();
-        environment.extend(more.clone());
-        Setup { environment, arguments: Vec::new(), directory: directory.map(str::to_owned) }
-    }
-
-    fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {
-        let id = {
-            let mut inner = self.lock();
-            inner.next_kernel += 1;
-            format!("k{}", inner.next_kernel - 1)
-        };
-        let handle = KernelHandle::start(self, id, kernel, setup);
-        self.lock().kernels.push(Arc::clone(&handle));
-        handle
-    }
-
-    /// Starts an interpreter and waits until it is ready.
-    pub(crate) async fn start_kernel(&self, setup: &Setup) -> Result<Kernel, SessionError> {
-        let mut kernel = self.sandbox.start_kernel()?;
-        kernel.ready().await?;
-        kernel.set_up(setup).await?;
-        Ok(kernel)
-    }
-
-    /// Adds a kernel.
-    pub async fn create_kernel(
-        self: &Arc<Self>,
-        directory: Option<&str>,
-        environment: &BTreeMap<String, String>,
-    ) -> Result<KernelInfo, SessionError> {
-        self.use_it()?;
-        if self.kernels().len() >= KERNELS_MAX {
-            return Err(SessionError::TooManyKernels(KERNELS_MAX));
-        }
-        check_environment(environment)?;
-        if let Some(directory) = directory {
-            self.check_directory(directory).await?;
-        }
-        let setup = self.setup(directory, environment);
-        let kernel = self.start_kernel(&setup).await?;
-        self.use_it()?;
-        Ok(self.add_kernel(kernel, setup).info())
-    }
-
-    /// An interpreter cannot say that there is no such directory, so this is found out before.
-    async fn check_directory(&self, directory: &str) -> Result<(), SessionError> {
-        let (path, files) = (GuestPath::parse(directory)?, Arc::clone(self.sandbox.files()));
-        let looked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
-            FileKind::Directory => Ok(()),
-            _ => Err(FileError::NotDirectory(path.to_string())),
-        });
-        Ok(looked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?)
-    }
-
-    /// Its kernels.
-    pub fn kernels(&self) -> Vec<KernelInfo> {
-        self.lock().kernels.iter().map(|kernel| kernel.info()).collect()
-    }
-
-    fn kernel(&self, id: Option<&str>) -> Result<Arc<KernelHandle>, SessionError> {
-        let inner = self.lock();
-        let found = match id {
-            None => inner.kernels.first(),
-            Some(id) => inner.kernels.iter().find(|kernel| kernel.id() == id),
-        };
-        let missing = || SessionError::NoKernel(id.unwrap_or("k1").to_owned());
-        found.cloned().ok_or_else(missing)
-    }
-
-    /// What is known of one kernel.
-    pub fn kernel_info(&self, id: &str) -> Result<KernelInfo, SessionError> {
-        Ok(self.kernel(Some(id))?.info())
-    }
-
-    /// Interrupts whatever a kernel runs.
-    pub fn interrupt_kernel(&self, id: &str) -> Result<(), SessionError> {
-        self.use_it()?;
-        self.kernel(Some(id))?.interrupt();
-        Ok(())
-    }
-
-    /// Has a new interpreter take the place of a kernel's.
-    pub fn restart_kernel(&self, id: &str) -> Result<(), SessionError> {
-        self.use_it()?;
-        self.kernel(Some(id))?.restart();
-        Ok(())
-    }
-
-    /// Ends a kernel.
-    pub fn delete_kernel(&self, id: &str) -> Result<(), SessionError> {
-        self.use_it()?;
-        let kernel = self.kernel(Some(id))?;
-        kernel.close();
-        self.lock().kernels.retain(|other| other.id() != id);
-        Ok(())
-    }
-
-    // Cells.
-
-    /// Queues a cell. Whoever asked may go away at any moment; the cell then runs all the same.
-    pub async fn submit(self: &Arc<Self>, request: CellRequest) -> Result<Arc<Cell>, SessionError> {
-        let session = Arc::clone(self);
-        let submitted = tokio::spawn(async move { session.queue_cell(request).await }).await;
-        submitted.unwrap_or(Err(SessionError::ShuttingDown))
-    }
-
-    async fn queue_cell(self: Arc<Self>, request: CellRequest) -> Result<Arc<Cell>, SessionError> {
-        self.start_something()?;
-        let kernel = self.kernel(request.kernel.as_deref())?;
-        if request.code.len() > CODE_BYTES_MAX {
-            let length = request.code.len();
-            let words =
-                format!("the code is {length} bytes long; at most {CODE_BYTES_MAX} are run");
-            return Err(SessionError::Bad(words));
-        }
-        let timeout = self.timeout(request.timeout)?;
-        let queued = self.admission.queue(self.tenant())?;
-        let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
-        if number > self.terms.max_cells {
-            let reason = EndReason::MaxCells;
-            return Err(SessionError::Ended { id: self.id().to_string(), reason });
-        }
-        let limits = Limits { wall: timeout, ..self.terms.limits.clone() };
-        let activity = if self.terms.single { Activity::Run } else { Activity::Cell };
-        let begun =
-            audit::begin(&self.store, self.tenant(), self.id(), activity, &request.code, &limits);
-        let ticket = begun.await?;
-        let (cell, controls) = Cell::new(
-            format!("c{number}"),
-            kernel.id().to_owned(),
-            timeout,
-            self.terms.timeout_max,
-        );
-        self.lock().cells.push_back(Arc::clone(&cell));
-        let code = request.code;
-        let job = Job { cell: Arc::clone(&cell), code, limits, controls, queued, ticket };
-        if let Err(job) = kernel.submit(job) {
-            // Its beginning is on record, so its end must be.
-            give_up(&self, *job);
-            return Err(SessionError::NoKernel(kernel.id().to_owned()));
-        }
-        Ok(cell)
-    }
-
-    fn timeout(&self, asked: Option<Duration>) -> Result<Duration, SessionError> {
-        let (timeout, most) = (asked.unwrap_or(self.terms.timeout), self.terms.timeout_max);
-        if timeout.is_zero() || timeout > most {
-            let words = format!(
-                "a timeout of {} seconds cannot be had; at most {} are allowed here",
-                timeout.as_secs_f64(),
-                most.as_secs_f64()
-            );
-            return Err(SessionError::Bad(words));
-        }
-        Ok(timeout)
-    }
-
-    /// A cell that runs or is kept.
-    pub fn cell(&self, id: &str) -> Result<Arc<Cell>, SessionError> {
-        let found = self.lock().cells.iter().find(|cell| cell.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoCell(id.to_owned()))
-    }
-
-    /// The cells that run or are kept, oldest first.
-    pub fn cells(&self) -> Vec<Arc<Cell>> {
-        self.lock().cells.iter().cloned().collect()
-    }
-
-    pub(crate) fn cell_ended(&self) {
-        self.cells_run.fetch_add(1, Ordering::Relaxed);
-        let mut inner = self.lock();
-        inner.last_used = Instant::now();
-        let done = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::Done(_));
-        let mut bytes: usize = inner.cells.iter().map(|cell| cell.kept_bytes()).sum();
-        while inner.cells.len() > KEPT_MAX || bytes > KEPT_BYTES_MAX {
-            // The newest stays, however large: somebody is about to read it.
-            let Some(oldest) = inner.cells.iter().position(done) else { break };
-            if oldest + 1 == inner.cells.len() {
-                break;
-            }
-            bytes -= inner.cells.remove(oldest).map_or(0, |cell| cell.kept_bytes());
-        }
-    }
-
-    pub(crate) fn charge(&self, report: &Report) {
-        let output = report.stdout.total() + report.stderr.total();
-        self.admission.charge(self.tenant(), output, report.cpu.unwrap_or_default());
-    }
-
-    // Files.
-
-    /// Notes how the files stand before a cell, if anybody else has changed them.
-    pub(crate) async fn note_files(&self) {
-        if !self.files_touched.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        let mut snapshot = self.snapshot.lock().await;
-        let files = Arc::clone(self.sandbox.files());
-        let taken = tokio::task::spawn_blocking(move || files.snapshot()).await;
-        *snapshot = taken.ok().and_then(Result::ok);
-    }
-
-    /// Which files changed since that was last asked.
-    pub(crate) async fn changed_files(&self) -> Changes {
-        let mut snapshot = self.snapshot.lock().await;
-        let Some(mut before) = snapshot.take() else { return Changes::default() };
-        let files = Arc::clone(self.sandbox.files());
-        let compared = tokio::task::spawn_blocking(move || {
-            let changes = files.changes(&mut before);
-            (changes, before)
-        });
-        match compared.await {
-            Ok((changes, after)) => {
-                *snapshot = Some(after);
-                changes.unwrap_or_default()
-            }
-            Err(_) => Changes::default(),
-        }
-    }
-
-    // Commands.
-
-    /// Starts a command. Whoever asked may go away at any moment; the command then runs all the same.
-    pub async fn run_command(
-        self: &Arc<Self>,
-        request: CommandRequest,
-    ) -> Result<Arc<Command>, SessionError> {
-        let session = Arc::clone(self);
-        let started = tokio::spawn(async move { session.start_command(request).await }).await;
-        started.unwrap_or(Err(SessionError::ShuttingDown))
-    }
-
-    async fn start_command(
-        self: Arc<Self>,
-        request: CommandRequest,
-    ) -> Result<Arc<Command>, SessionError> {
-        self.start_something()?;
-        check_environment(&request.environment)?;
-        if let Some(timeout) = request.timeout
-            && (timeout.is_zero() || Instant::now().checked_add(timeout).is_none())
-        {
-            let seconds = timeout.as_secs_f64();
-            return Err(SessionError::Bad(format!("a timeout of {seconds} seconds cannot be had")));
-        }
-        let turn = self.admission.queue(self.tenant())?.turn().await;
-        let mut environment = self.terms.environment.clone();
-        environment.extend(request.environment.clone());
-        let mut spec = match &request.what {
-            What::Line(line) => self.sandbox.shell_line(line),
-            What::Program(arguments) => CommandSpec::program(arguments.clone()),
-        };
-        spec.environment = environment;
-        spec.stdin = if request.stdin { Stdin::Piped } else { Stdin::Closed };
-        spec.terminal = request.terminal;
-        if let Some(directory) = &request.directory {
-            spec.directory.clone_from(directory);
-        }
-        let (limits, shown) = (&self.terms.limits, request.what.shown());
-        let begun =
-            audit::begin(&self.store, self.tenant(), self.id(), Activity::Command, &shown, limits);
-        let ticket = begun.await?;
-        let process = match self.sandbox.start_command(&spec).await {
-            Ok(process) => process,
-            Err(error) => {
-                let mut finish = silica_store::audit::Finish::new("cannot_start");
-                finish.error = Some(error.to_string());
-                audit::finish(&self.store, ticket, &finish);
-                return Err(error.into());
-            }
-        };
-        drop(turn);
-        let id = {
-            let mut inner = self.lock();
-            inner.next_command += 1;
-            format!("p{}", inner.next_command - 1)
-        };
-        let command = Command::start(&self, id, &request, process, limits.output_bytes, ticket);
-        self.lock().commands.push_back(Arc::clone(&command));
-        Ok(command)
-    }
-
-    /// A command that runs or is kept.
-    pub fn command(&self, id: &str) -> Result<Arc<Command>, SessionError> {
-        let found = self.lock().commands.iter().find(|command| command.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoCommand(id.to_owned()))
-    }
-
-    /// The commands that run or are kept, oldest first.
-    pub fn commands(&self) -> Vec<Arc<Command>> {
-        self.lock().commands.iter().cloned().collect()
-    }
-
-    pub(crate) fn command_ended(&self, output_bytes: u64) {
-        self.touch_files();
-        self.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
-        let mut inner = self.lock();
-        inner.last_used = Instant::now();
-        let done = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Done(_));
-        while inner.commands.iter().filter(|command| done(command)).count() > KEPT_MAX {
-            let Some(oldest) = inner.commands.iter().position(done) else { break };
-            inner.commands.remove(oldest);
-        }
-    }
-
-    // Usage.
-
     /// What it uses now.
     pub async fn usage(&self) -> Sample {
         let usage = self.sandbox.usage().await.unwrap_or_default();
@@ -664,8 +353,6 @@ impl Session {
         inner.sampled = Instant::now();
         inner.samples.add(sample);
     }
-
-    // The end.
 
     /// Marks it as ended; false if it was already.
     pub(crate) fn mark_ended(&self, reason: EndReason) -> bool {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use silica_domain::{Bundle, Containment, Enforcement, Limits, Outcome};
+use silica_domain::{Bundle, Containment, Limits, Outcome};
 use silica_engine::{Report, Watcher};
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
@@ -209,7 +209,7 @@ pub(super) fn json(report: &Report, containment: &Containment) -> Value {
             "cpu_ms": report.cpu.map(millis),
             "memory_peak_bytes": report.memory_peak_bytes,
         },
-        "containment": containment_json(containment),
+        "containment": silica_server::containment(containment),
     })
 }
 
@@ -229,18 +229,4 @@ fn result_json(bundle: &Bundle) -> Value {
     }
     let metadata = serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| json!({}));
     json!({"main": bundle.main, "data": data, "metadata": metadata})
-}
-
-/// The containment report, measure by measure.
-pub(crate) fn containment_json(containment: &Containment) -> Value {
-    let mut measures = serde_json::Map::new();
-    for measure in &containment.measures {
-        let (state, detail) = match &measure.enforcement {
-            Enforcement::Full(detail) => ("full", detail),
-            Enforcement::Partial(detail) => ("partial", detail),
-            Enforcement::Missing(detail) => ("missing", detail),
-        };
-        measures.insert(measure.name.to_owned(), json!({"state": state, "detail": detail}));
-    }
-    json!({"tier": containment.tier, "measures": measures})
 }
