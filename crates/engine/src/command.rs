@@ -274,7 +274,15 @@ pub(crate) struct Watches(HashMap<u64, Watched>);
 struct Watched {
     shell: u64,
     life: watch::Sender<Option<CommandEnd>>,
-    _permit: Permit,
+    permit: Permit,
+}
+
+impl Watched {
+    /// Tells the end. The place is given back first: whoever hears of the end may take it.
+    fn end(self, end: CommandEnd) {
+        drop(self.permit);
+        self.life.send_replace(Some(end));
+    }
 }
 
 impl Watches {
@@ -285,7 +293,7 @@ impl Watches {
         permit: Permit,
     ) -> watch::Receiver<Option<CommandEnd>> {
         let (life, receiver) = watch::channel(None);
-        self.0.insert(command, Watched { shell, life, _permit: permit });
+        self.0.insert(command, Watched { shell, life, permit });
         receiver
     }
 
@@ -297,20 +305,16 @@ impl Watches {
                 Exit::Status(status) => CommandExit::Status(status),
                 Exit::Signal(signal) => CommandExit::Signal(signal),
             };
-            watched.life.send_replace(Some(CommandEnd { exit, out_of_memory }));
+            watched.end(CommandEnd { exit, out_of_memory });
         }
     }
 
     /// A shell has died, and everything in it.
     pub(crate) fn shell_died(&mut self, shell: u64, out_of_memory: bool) {
         let end = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory };
-        self.0.retain(|_, watched| {
-            let concerned = watched.shell == shell;
-            if concerned {
-                watched.life.send_replace(Some(end));
-            }
-            !concerned
-        });
+        for (_, watched) in self.0.extract_if(|_, watched| watched.shell == shell) {
+            watched.end(end);
+        }
     }
 
     /// Stops watching a command that did not come to be.

@@ -3,7 +3,7 @@
 //! The test starts its own program again, as a writer that never stops by itself.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -28,22 +28,27 @@ fn begin(name: &str) -> Begin {
     Begin::new(execution, Tenant::parse("somebody").unwrap(), Activity::Cell)
 }
 
-/// Says on stderr what was answered, line by line.
+/// Says on stderr what was answered: a line in one piece, so that it is said whole or not at all.
+fn say(word: &str, name: &str) {
+    std::io::stderr().write_all(format!("{word} {name}\n").as_bytes()).unwrap();
+}
+
 fn write(store: &Store, name: &str, executions: usize) {
     for number in 0..executions {
         let name = format!("{name}-{number}");
         let ticket = store.audit().begin(&begin(&name)).wait().unwrap();
-        eprintln!("begun {name}");
+        say("begun", &name);
         store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap();
-        eprintln!("finished {name}");
+        say("finished", &name);
     }
 }
 
 fn write_all(directory: &Path, executions: usize) {
     let store = open(directory, Access::Server);
     let process = std::process::id();
-    store.audit().begin(&begin(&format!("stays-{process}"))).wait().unwrap();
-    eprintln!("begun stays-{process}");
+    let stays = format!("stays-{process}");
+    store.audit().begin(&begin(&stays)).wait().unwrap();
+    say("begun", &stays);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let store = &store;
