@@ -91,6 +91,7 @@ async fn objects_of_a_fork_lie_together_and_memory_is_given_back() {
         assert_eq!(print(&mut sandbox, OBJECTS).await, "True True True 3600");
     }
     sandbox.destroy().await.unwrap();
+    engine.close().await;
 }
 
 #[tokio::test]
