@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Files, Sandbox, Snapshot};
+use silica_engine::{CallError, Files, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::watch;
 
@@ -388,13 +388,20 @@ impl Session {
 
     /// Kills everything in it.
     pub(crate) async fn kill(&self) {
-        // A zone that has gone took everything along.
-        if let Err(error) = self.sandbox.kill().await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be killed");
-        }
+        self.complain(self.sandbox.kill().await, "a sandbox could not be killed");
         // For its owner it is gone; for the server it counts until it has been cleared away.
         self.terms.place.give_back_to_key();
+    }
+
+    fn complain(&self, end: Result<(), CallError>, words: &str) {
+        match end {
+            // A zone that has gone took everything along.
+            Ok(()) | Err(CallError::Gone) => {}
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, sandbox = %self.id(), "{words}");
+            }
+        }
     }
 
     /// Clears it away once it has been killed; returns when nothing is left.
@@ -404,12 +411,7 @@ impl Session {
             let kernels = std::mem::take(&mut inner.kernels);
             (kernels, inner.cells.clone(), inner.commands.clone())
         };
-        // A zone that has gone took everything along.
-        let ended = self.sandbox.end().await;
-        if let Err(error) = ended {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be ended");
-        }
+        self.complain(self.sandbox.end().await, "a sandbox could not be ended");
         // What ran has ended with the sandbox and finds out by itself, and so says what is true.
         for kernel in &kernels {
             kernel.close_after_cell();
