@@ -1,6 +1,8 @@
 //! A cell from its being asked for to its being forgotten.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ pub struct CellRequest {
     pub code: String,
     /// In which kernel; the first if nothing is said.
     pub kernel: Option<String>,
+    /// Variables for this cell alone, on top of the kernel's.
+    pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
 }
@@ -82,6 +86,8 @@ pub struct Cell {
     pub created_at: Timestamp,
     /// What it says.
     pub log: Arc<EventLog>,
+    /// Which cell of its interpreter it is, from 1; 0 while it waits.
+    number: AtomicU64,
     phase: watch::Sender<CellPhase>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
@@ -103,12 +109,24 @@ impl Cell {
             kernel,
             created_at: Timestamp::now(),
             log: Arc::default(),
+            number: 0.into(),
             phase: watch::Sender::new(CellPhase::Queued),
             controls,
             granted: timeout.into(),
             timeout_max,
         };
         (Arc::new(cell), receiver)
+    }
+
+    /// Which cell of its interpreter it is, counted from 1 again after a restart; 0 while it waits.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+        self.set_phase(CellPhase::Running);
+        self.log.push(Event::Start);
     }
 
     /// How far it has come.

@@ -13,6 +13,7 @@ use crate::audit;
 use crate::cell::{Cell, CellPhase, CellRequest};
 use crate::error::SessionError;
 use crate::kernel::{Job, give_up};
+use crate::sessions::check_environment;
 
 impl Session {
     /// Queues a cell. Whoever asked may go away at any moment; the cell then runs all the same.
@@ -31,6 +32,7 @@ impl Session {
                 format!("the code is {length} bytes long; at most {CODE_BYTES_MAX} are run");
             return Err(SessionError::Bad(words));
         }
+        check_environment(&request.environment)?;
         let timeout = self.timeout(request.timeout)?;
         let queued = self.admission.queue(self.tenant())?;
         let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
@@ -50,8 +52,9 @@ impl Session {
             self.terms.timeout_max,
         );
         self.lock().cells.push_back(Arc::clone(&cell));
-        let code = request.code;
-        let job = Job { cell: Arc::clone(&cell), code, limits, controls, queued, ticket };
+        let CellRequest { code, environment, .. } = request;
+        let cell_held = Arc::clone(&cell);
+        let job = Job { cell: cell_held, code, environment, limits, controls, queued, ticket };
         if let Err(job) = kernel.submit(job) {
             // Its beginning is on record, so its end must be.
             give_up(&self, *job);
