@@ -6,6 +6,7 @@
 mod api;
 mod app;
 mod auth;
+mod e2b;
 mod gatekeeper;
 mod json;
 mod links;

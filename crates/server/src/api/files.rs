@@ -14,8 +14,8 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::{
-    Existing, FileError, FileKind, FileStat, Files, GuestPath, Made, Overwrite, Parents, Range,
-    Reader, Removal, WriteOptions,
+    Existing, FileError, FileKind, FileStat, Files, GuestPath, Made, Metadata, Overwrite, Parents,
+    Range, Reader, Removal, WriteOptions, Writer,
 };
 use silica_sessions::Session;
 use silica_store::{Tenant, Timestamp};
@@ -29,10 +29,10 @@ use crate::links::Link;
 use crate::problem::{Code, Problem};
 
 /// Pieces of a file on their way through; memory of one transfer is a few of these.
-const CHUNK_BYTES: usize = 256 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Pieces that wait for a slow reader or a slow disk.
-const CHUNKS_WAITING: usize = 4;
+pub(crate) const CHUNKS_WAITING: usize = 4;
 
 /// The longest life of a link.
 const LINK_SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
@@ -53,7 +53,7 @@ fn queried(query: Queried<PathQuery>) -> Result<(GuestPath, PathQuery), Problem>
 }
 
 /// Runs file work where it may block.
-async fn work<T: Send + 'static>(
+pub(crate) async fn work<T: Send + 'static>(
     session: &Session,
     act: impl FnOnce(&Files) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -82,7 +82,7 @@ fn entry(path: &str, stat: &FileStat) -> Value {
     })
 }
 
-fn moment(time: SystemTime) -> Timestamp {
+pub(crate) fn moment(time: SystemTime) -> Timestamp {
     let micros = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_micros()).unwrap_or(i64::MAX),
@@ -211,7 +211,7 @@ pub(crate) async fn download(
     send(&session, path, &headers).await
 }
 
-async fn send(
+pub(crate) async fn send(
     session: &Session,
     path: GuestPath,
     headers: &HeaderMap,
@@ -286,7 +286,9 @@ fn reading(mut reader: Reader) -> Body {
     Body::from_stream(pieces(receiver))
 }
 
-fn pieces(receiver: mpsc::Receiver<io::Result<Bytes>>) -> impl Stream<Item = io::Result<Bytes>> {
+pub(crate) fn pieces(
+    receiver: mpsc::Receiver<io::Result<Bytes>>,
+) -> impl Stream<Item = io::Result<Bytes>> {
     futures_util::stream::unfold(receiver, |mut receiver| async move {
         let piece = receiver.recv().await?;
         Some((piece, receiver))
@@ -310,56 +312,114 @@ pub(crate) async fn upload(
             .filter(|mode| *mode <= 0o777)
             .ok_or_else(|| Problem::bad("mode must be octal, at most 777"))?,
     };
-    receive(&app, &caller.tenant, &session, path, mode, body).await
+    receive(&app, &session, path, mode, body).await
 }
 
 async fn receive(
     app: &App,
-    tenant: &Tenant,
     session: &Session,
     path: GuestPath,
     mode: u32,
-    body: Body,
+    mut body: Body,
 ) -> Result<Response, Problem> {
-    let options = WriteOptions {
-        mode,
-        parents: Parents::Create,
-        existing: Existing::Replace,
-        bytes_max: session.disk_bytes(),
-    };
-    let (sender, mut receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let files = Arc::clone(session.files()?);
     let shown = path.to_string();
-    let writing = tokio::task::spawn_blocking(move || -> Result<_, FileError> {
-        let existed = files.exists(&path)?;
-        let mut writer = files.write(&path, &options)?;
-        while let Some(chunk) = receiver.blocking_recv() {
-            if chunk.is_empty() {
-                writer.finish()?;
-                return Ok(Some((existed, files.stat(&path)?)));
-            }
-            writer.write(&chunk)?;
-        }
-        // The client left in the middle: what was there stays as it was.
-        Ok(None)
+    let upload = Upload { path, mode, metadata: Metadata::new(), encoding: Encoding::Plain };
+    let (existed, stat) = match store(app, session, upload, &mut body).await {
+        Ok(stored) => stored,
+        Err(problem) => return Ok(refuse(problem, body).await),
+    };
+    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Answer(entry(&shown, &stat))).into_response())
+}
+
+/// How a body is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// Not at all.
+    Plain,
+    /// By gzip.
+    Gzip,
+}
+
+/// A file on its way in.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    pub(crate) path: GuestPath,
+    pub(crate) mode: u32,
+    pub(crate) metadata: Metadata,
+    pub(crate) encoding: Encoding,
+}
+
+/// Writes a file from a body; tells whether there was one before, and what it is now. Of a body that
+/// is refused a part may be left.
+pub(crate) async fn store(
+    app: &App,
+    session: &Session,
+    upload: Upload,
+    body: &mut Body,
+) -> Result<(bool, FileStat), Problem> {
+    let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
+    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
+    let writing = tokio::task::spawn_blocking(move || {
+        let source = Source { receiver, chunk: Bytes::new(), complete: false };
+        write_from(&files, &upload, bytes_max, source)
     });
-    let mut body = body;
-    let fed = feed(app, tenant, &mut body, &sender).await;
+    let fed = feed(app, session.tenant(), body, &sender).await;
     drop(sender);
     let lost = |_| Problem::new(Code::Internal, "the file was not written");
     let written = writing.await.map_err(lost)?;
     session.touch_files();
     // What the disk says is the better reason, if both failed.
-    let written = match (written, fed) {
-        (Ok(written), Ok(())) => written,
-        (Err(error), _) => return Ok(refuse(error.into(), body).await),
-        (Ok(_), Err(problem)) => return Ok(refuse(problem, body).await),
+    let written = written?;
+    fed?;
+    written.ok_or_else(|| Problem::bad("the body ended before it was complete"))
+}
+
+/// `None` if the client left in the middle: what was there stays as it was.
+fn write_from(
+    files: &Files,
+    upload: &Upload,
+    bytes_max: u64,
+    source: Source,
+) -> Result<Option<(bool, FileStat)>, FileError> {
+    let (mode, parents, existing) = (upload.mode, Parents::Create, Existing::Replace);
+    let options = WriteOptions { mode, parents, existing, bytes_max };
+    let existed = files.exists(&upload.path)?;
+    let mut writer = files.write(&upload.path, &options)?;
+    writer.describe(&upload.metadata)?;
+    let complete = match upload.encoding {
+        Encoding::Plain => copy_plain(source, &mut writer)?,
+        Encoding::Gzip => copy_unpacked(source, &mut writer)?,
     };
-    let Some((existed, stat)) = written else {
-        return Err(Problem::bad("the body ended before it was complete"));
-    };
-    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Answer(entry(&shown, &stat))).into_response())
+    if !complete {
+        return Ok(None);
+    }
+    writer.finish()?;
+    Ok(Some((existed, files.stat(&upload.path)?)))
+}
+
+/// Whether the body came to its end.
+fn copy_plain(mut source: Source, writer: &mut Writer) -> Result<bool, FileError> {
+    while let Some(chunk) = source.receiver.blocking_recv() {
+        if chunk.is_empty() {
+            return Ok(true);
+        }
+        writer.write(&chunk)?;
+    }
+    Ok(false)
+}
+
+/// The same; what cannot be unpacked has no end.
+fn copy_unpacked(source: Source, writer: &mut Writer) -> Result<bool, FileError> {
+    let mut unpacker = flate2::read::MultiGzDecoder::new(source);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match io::Read::read(&mut unpacker, &mut chunk) {
+            Ok(0) => return Ok(true),
+            Ok(length) => writer.write(&chunk[..length])?,
+            Err(_) => return Ok(false),
+        }
+    }
 }
 
 /// How much of a refused body is read, so that its connection can be used again.
@@ -418,7 +478,7 @@ pub(crate) async fn archive(
     }
     let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
     tokio::task::spawn_blocking(move || {
-        let mut pipe = Pipe { sender, buffer: Vec::with_capacity(CHUNK_BYTES) };
+        let mut pipe = Pipe::new(sender);
         let archived = files.archive(&path, &mut pipe);
         let flushed = archived.map_err(io::Error::other).and_then(|_| io::Write::flush(&mut pipe));
         if let Err(error) = flushed {
@@ -438,9 +498,15 @@ pub(crate) async fn archive(
 }
 
 /// A writer whose pieces become a body.
-struct Pipe {
+pub(crate) struct Pipe {
     sender: mpsc::Sender<io::Result<Bytes>>,
     buffer: Vec<u8>,
+}
+
+impl Pipe {
+    pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
+        Self { sender, buffer: Vec::with_capacity(CHUNK_BYTES) }
+    }
 }
 
 impl io::Write for Pipe {
@@ -569,7 +635,7 @@ async fn follow(
     app: &App,
     token: &str,
     writes: bool,
-) -> Result<(Arc<Session>, GuestPath, Tenant), Problem> {
+) -> Result<(Arc<Session>, GuestPath), Problem> {
     let invalid = || Problem::new(Code::LinkInvalid, "this link is not valid, or not any more");
     let link = app.link_key.open(token, Timestamp::now()).ok_or_else(invalid)?;
     if link.writes != writes {
@@ -580,9 +646,9 @@ async fn follow(
         return Err(invalid());
     }
     app.sessions.admission().request(&tenant)?;
-    let caller = Caller { tenant: tenant.clone(), admin: false };
+    let caller = Caller { tenant, admin: false };
     let session = session(app, &caller, &link.sandbox).await?;
-    Ok((session, GuestPath::parse(&link.path)?, tenant))
+    Ok((session, GuestPath::parse(&link.path)?))
 }
 
 /// `GET /v1/links/{token}`
@@ -591,7 +657,7 @@ pub(crate) async fn get_link(
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (session, path, _) = follow(&app, &token, false).await?;
+    let (session, path) = follow(&app, &token, false).await?;
     let name = path.name().replace(['"', '\\'], "_");
     let mut response = send(&session, path, &headers).await?;
     let disposition = format!("attachment; filename=\"{name}\"");
@@ -607,7 +673,6 @@ pub(crate) async fn put_link(
     Path(token): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (session, path, tenant) = follow(&app, &token, true).await?;
-    let mode = silica_engine::FILE_MODE_DEFAULT;
-    receive(&app, &tenant, &session, path, mode, body).await
+    let (session, path) = follow(&app, &token, true).await?;
+    receive(&app, &session, path, silica_engine::FILE_MODE_DEFAULT, body).await
 }
