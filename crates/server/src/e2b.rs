@@ -12,6 +12,7 @@ mod files;
 mod filesystem;
 mod frames;
 mod interpreter;
+mod lent;
 mod lines;
 mod paths;
 mod process;

@@ -214,17 +214,16 @@ fn file_code(error: &FileError) -> Code {
     match error {
         FileError::Outside(_) | FileError::Place(_) => Code::BadPath,
         FileError::Missing(_) => Code::FileNotFound,
-        FileError::Linked(_)
-        | FileError::Denied(_)
-        | FileError::Special(_)
-        | FileError::Metadata { .. } => Code::Refused,
+        FileError::Linked(_) | FileError::Denied(_) | FileError::Special(_) => Code::Refused,
         FileError::IsDirectory(_) => Code::NotAFile,
         FileError::NotDirectory(_) => Code::NotADirectory,
         FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,
         FileError::TooMuch(_) | FileError::TooLarge { .. } | FileError::Missed(_) => Code::TooLarge,
         FileError::DiskFull(_) => Code::DiskFull,
         FileError::Range { .. } => Code::BadRange,
-        FileError::Entry { .. } | FileError::Archive(_) => Code::BadRequest,
+        FileError::Entry { .. } | FileError::Archive(_) | FileError::Metadata { .. } => {
+            Code::BadRequest
+        }
         FileError::Shrunk(_)
         | FileError::Unfinished(_)
         | FileError::Output(_)

@@ -47,7 +47,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/templates/{template}", routing::delete(delete_template))
         .route("/templates/aliases/{alias}", routing::get(alias))
         .route("/v3/templates", routing::post(build))
-        .layer(middleware::map_response(shaped(Shape::Number)))
+        .layer(middleware::from_fn_with_state(Shape::Number, shaped))
 }
 
 /// The caller's live sandbox. One that has ended is as good as none.

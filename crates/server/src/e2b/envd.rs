@@ -14,7 +14,7 @@ pub(super) fn routes() -> Router<App> {
     let plain = Router::new()
         .route("/health", routing::get(health))
         .route("/files", routing::get(files::download).post(files::upload))
-        .layer(middleware::map_response(shaped(Shape::Number)));
+        .layer(middleware::from_fn_with_state(Shape::Number, shaped));
     plain.merge(calls()).merge(streams())
 }
 
@@ -33,7 +33,7 @@ fn calls() -> Router<App> {
         .route("/filesystem.Filesystem/CreateWatcher", routing::post(filesystem::create_watcher))
         .route("/filesystem.Filesystem/GetWatcherEvents", routing::post(filesystem::events))
         .route("/filesystem.Filesystem/RemoveWatcher", routing::post(filesystem::remove_watcher))
-        .layer(middleware::map_response(shaped(Shape::Call)))
+        .layer(middleware::from_fn_with_state(Shape::Call, shaped))
 }
 
 fn streams() -> Router<App> {
@@ -42,7 +42,7 @@ fn streams() -> Router<App> {
         .route("/process.Process/Connect", routing::post(process::connect))
         .route("/process.Process/StreamInput", routing::post(process::stream_input))
         .route("/filesystem.Filesystem/WatchDir", routing::post(filesystem::watch))
-        .layer(middleware::map_response(shaped(Shape::Stream)))
+        .layer(middleware::from_fn_with_state(Shape::Stream, shaped))
 }
 
 /// Whether the sandbox lives. Clients ask it to find out why a connection broke.

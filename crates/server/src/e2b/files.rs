@@ -24,7 +24,7 @@ use crate::api::files::{
     CHUNK_BYTES, CHUNKS_WAITING, Encoding, Pipe, Upload, pieces, send, store, work,
 };
 use crate::app::App;
-use crate::json::{self, Answer};
+use crate::json::Answer;
 use crate::problem::{Code, Problem};
 
 type Answered = Result<Response, Refusal>;
@@ -34,9 +34,6 @@ const METADATA_PREFIX: &str = "x-metadata-";
 
 /// Files in one upload.
 const PARTS_MAX: usize = 10_000;
-
-/// How much of a refused body is read, so that the client sees why.
-const REFUSED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// What the address of a file says.
 #[derive(Debug, Default)]
@@ -189,14 +186,7 @@ impl Incoming<'_> {
             Some(other) => return Err(Refusal::bad(format!("{other:?} cannot be unpacked"))),
         };
         let path = self.path.as_deref().ok_or_else(|| Refusal::bad("there is no path"))?;
-        match self.write(path, encoding, &mut body).await {
-            Ok(written) => Ok(vec![written]),
-            Err(refusal) => {
-                // A client that is still sending would not see the answer.
-                drop(json::read(body, REFUSED_BYTES_MAX).await);
-                Err(refusal)
-            }
-        }
+        Ok(vec![self.write(path, encoding, &mut body).await?])
     }
 
     /// Any number of files in the parts of a form. With one, the address says where it goes.
@@ -212,13 +202,7 @@ impl Incoming<'_> {
             let path = self.path.clone().or(named);
             let path = path.ok_or_else(|| Refusal::bad("a file has no name"))?;
             let mut content = Body::from_stream(part);
-            match self.write(&path, Encoding::Plain, &mut content).await {
-                Ok(one) => written.push(one),
-                Err(refusal) => {
-                    drop(json::read(content, REFUSED_BYTES_MAX).await);
-                    return Err(refusal);
-                }
-            }
+            written.push(self.write(&path, Encoding::Plain, &mut content).await?);
         }
         if written.is_empty() {
             return Err(Refusal::bad("there is no file in the form"));

@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/contexts", routing::get(list).post(create))
         .route("/contexts/{context}", routing::delete(remove))
         .route("/contexts/{context}/restart", routing::post(restart))
-        .layer(middleware::map_response(shaped(Shape::Text)))
+        .layer(middleware::from_fn_with_state(Shape::Text, shaped))
 }
 
 async fn health(State(app): State<App>, headers: HeaderMap) -> Answered {

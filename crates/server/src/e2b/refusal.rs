@@ -2,14 +2,16 @@
 //!
 //! A handler returns a [`Refusal`]; the layer around its routes knows the [`Shape`] and renders it.
 
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use silica_engine::FileError;
 use silica_sessions::{Refusal as Admission, SessionError};
 use silica_store::StoreError;
 
-use super::frames;
+use super::{frames, lent};
 use crate::gatekeeper::AsItIs;
 use crate::problem::{Code, Problem};
 
@@ -159,18 +161,18 @@ impl IntoResponse for Refusal {
 #[derive(Clone, Debug)]
 struct Held(Refusal);
 
-/// Writes out a refusal, and marks everything else as complete.
-pub(super) fn shaped(shape: Shape) -> impl Fn(Response) -> std::future::Ready<Response> + Clone {
-    move |mut response: Response| {
-        let held = response.extensions_mut().remove::<Held>();
-        std::future::ready(match held {
-            Some(Held(refusal)) => refusal.render(shape),
-            None => {
-                response.extensions_mut().insert(AsItIs);
-                response
-            }
-        })
+/// Goes around routes that refuse in one shape: writes refusals out, and marks everything else as
+/// complete.
+pub(super) async fn shaped(State(shape): State<Shape>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let (body, lender) = lent::lend(body);
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(Held(refusal)) = response.extensions_mut().remove::<Held>() {
+        lender.read_rest().await;
+        return refusal.render(shape);
     }
+    response.extensions_mut().insert(AsItIs);
+    response
 }
 
 impl From<Problem> for Refusal {
