@@ -130,6 +130,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Answered {
+    let (begun, patience) = (Instant::now(), patience(&headers)?);
     let message: StartMessage = first(&app, body).await?;
     let Config { cmd, args, envs, cwd } = message.process;
     let request = CommandRequest {
@@ -137,13 +138,15 @@ pub(super) async fn start(
         environment: envs,
         directory: cwd.map(|cwd| paths::absolute(&cwd)),
         stdin: message.stdin.unwrap_or(true),
-        timeout: patience(&headers)?,
+        timeout: patience,
         terminal: message.pty.map(Into::into),
         tag: message.tag,
     };
     let command = session.run_command(request).await?;
     let reader = command.log.read(0);
-    Ok(telling::stream(command, reader, &headers, None))
+    // Told when it is, and not when the command has ended of it: the client is about to leave.
+    let deadline = patience.and_then(|patience| begun.checked_add(patience));
+    Ok(telling::stream(command, reader, &headers, deadline))
 }
 
 #[derive(Debug, Deserialize)]

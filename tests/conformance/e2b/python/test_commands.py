@@ -24,7 +24,7 @@ def test_what_a_command_says(sandbox):
         on_stderr=err.append,
     )
     assert result.stdout == "one\n/home/user\n/home/user user b c\nuser\n"
-    assert (result.stderr, result.exit_code, result.error) == ("two\n", 0, None)
+    assert (result.stderr, result.exit_code) == ("two\n", 0) and not result.error
     assert ("".join(out), "".join(err)) == (result.stdout, result.stderr)
     assert sandbox.commands.run("pwd", cwd="/tmp").stdout == "/tmp\n"
     many = sandbox.commands.run("seq 1 100000").stdout.split()
@@ -63,7 +63,7 @@ def test_in_the_background(sandbox):
     listed = sandbox.commands.list()
     assert [one.pid for one in listed] == [handle.pid]
     assert (listed[0].cmd, listed[0].args) == ("/bin/bash", ["-l", "-c", "echo begun; sleep 600"])
-    assert (listed[0].envs, listed[0].cwd, listed[0].tag) == ({"X": "y"}, "/home/user", None)
+    assert (listed[0].envs, listed[0].cwd) == ({"X": "y"}, "/home/user") and not listed[0].tag
     assert sandbox.commands.kill(handle.pid) is True
     with pytest.raises(CommandExitException):
         handle.wait()
@@ -79,13 +79,20 @@ def test_waiting_for_one_in_the_background(sandbox):
 
 
 def test_input(sandbox):
-    handle = sandbox.commands.run("read line; echo got $line; cat", background=True, stdin=True)
+    handle = sandbox.commands.run("read line; echo got $line; read line; echo $line", background=True, stdin=True)
     sandbox.commands.send_stdin(handle.pid, "one\n")
     sandbox.commands.send_stdin(handle.pid, "two\n")
-    sandbox.commands.close_stdin(handle.pid)
     assert handle.wait().stdout == "got one\ntwo\n"
     with pytest.raises((NotFoundException, SandboxException)):
         sandbox.commands.send_stdin(99999, "x")
+
+
+@pytest.mark.newest
+def test_the_end_of_input(sandbox):
+    handle = sandbox.commands.run("cat", background=True, stdin=True)
+    sandbox.commands.send_stdin(handle.pid, "all")
+    sandbox.commands.close_stdin(handle.pid)
+    assert handle.wait().stdout == "all"
 
 
 @pytest.mark.newest

@@ -23,7 +23,7 @@ from e2b.exceptions import (
 def test_text_and_bytes(sandbox):
     info = sandbox.files.write("notes/ä b\"c.txt", "héllo\n")
     assert (info.name, info.path) == ("ä b\"c.txt", "/home/user/notes/ä b\"c.txt")
-    assert info.type == FileType.FILE
+    assert getattr(info.type, "value", info.type) == "file"
     assert sandbox.files.read("notes/ä b\"c.txt") == "héllo\n"
     blob = bytes(range(256)) * 5000
     sandbox.files.write("/tmp/blob", blob)
