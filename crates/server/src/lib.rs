@@ -16,6 +16,7 @@ mod openapi;
 mod problem;
 mod render;
 mod stream;
+mod upload;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;

@@ -128,12 +128,12 @@ impl Watch {
             }
             let taken = taken.map_err(|errno| FileError::of("watch", self.path.shown(), errno))?;
             for raw in taken {
-                self.note(raw)?;
+                self.note(&raw)?;
             }
         }
     }
 
-    fn note(&mut self, raw: Raw) -> Result<(), FileError> {
+    fn note(&mut self, raw: &Raw) -> Result<(), FileError> {
         if raw.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             return Err(FileError::Missed(self.path.to_string()));
         }

@@ -20,12 +20,11 @@ use tokio::sync::mpsc;
 use super::access::{self, Inside, Signed};
 use super::paths;
 use super::refusal::Refusal;
-use crate::api::files::{
-    CHUNK_BYTES, CHUNKS_WAITING, Encoding, Pipe, Upload, pieces, send, store, work,
-};
+use crate::api::files::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, send, work};
 use crate::app::App;
 use crate::json::Answer;
 use crate::problem::{Code, Problem};
+use crate::upload::{Encoding, Upload, store};
 
 type Answered = Result<Response, Refusal>;
 

@@ -49,18 +49,21 @@ impl Teller {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let mut chunk = Vec::new();
         // The number of a cell alone is not worth a write: it waits for what follows.
+        let mut worth_a_write = false;
         while !self.over && chunk.len() < CHUNK_BYTES {
-            let read = match (self.reader.try_next(), chunk.is_empty()) {
-                (Poll::Ready(read), _) => read,
-                (Poll::Pending, false) if !is_number_only(&chunk) => break,
-                (Poll::Pending, _) => match tokio::time::timeout(PING, self.reader.next()).await {
-                    Ok(read) => read,
-                    Err(_) => {
+            let read = match self.reader.try_next() {
+                Poll::Ready(read) => read,
+                Poll::Pending if worth_a_write => break,
+                Poll::Pending => {
+                    let next = tokio::time::timeout(PING, self.reader.next()).await;
+                    let Ok(read) = next else {
                         line(&mut chunk, &json!({"type": "keepalive"}));
                         break;
-                    }
-                },
+                    };
+                    read
+                }
             };
+            worth_a_write |= !matches!(read, Some(Read::Event(_, Event::Start)));
             if let Err(broken) = self.write(&mut chunk, read) {
                 self.over = true;
                 return Some(Err(broken));
@@ -73,7 +76,7 @@ impl Teller {
         match read {
             Some(Read::Event(_, Event::Start)) => {
                 let count = self.cell.number();
-                line(chunk, &json!({"type": NUMBER, "execution_count": count}));
+                line(chunk, &json!({"type": "number_of_executions", "execution_count": count}));
             }
             Some(Read::Event(_, Event::Stdout(text))) => output(chunk, "stdout", &text),
             Some(Read::Event(_, Event::Stderr(text))) => output(chunk, "stderr", &text),
@@ -105,13 +108,6 @@ impl Teller {
         line(chunk, &json!({"type": "end_of_execution"}));
         Ok(())
     }
-}
-
-const NUMBER: &str = "number_of_executions";
-
-fn is_number_only(chunk: &[u8]) -> bool {
-    let one_line = chunk.iter().filter(|byte| **byte == b'\n').count() == 1;
-    one_line && chunk.starts_with(b"{\"type\":\"number_of_executions\"")
 }
 
 /// Why a cell ended that could not say so itself.
