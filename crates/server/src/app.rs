@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::{Router, routing};
-use silica_sessions::Sessions;
+use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
     admin, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes, stats,
@@ -54,8 +54,10 @@ impl FromRef<App> for Arc<Sessions> {
 
 /// The whole service.
 pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<Router> {
+    let metrics = Arc::new(Metrics::new());
+    sessions.numbers().observe(Arc::clone(&metrics) as Arc<dyn Observer>);
     let app = App {
-        metrics: Arc::new(Metrics::new(&sessions)),
+        metrics,
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,

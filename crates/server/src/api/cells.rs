@@ -15,7 +15,6 @@ use super::{seconds, session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
-use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::render::{self, Detail};
 use crate::stream::{self, Told};
@@ -94,13 +93,14 @@ pub(crate) async fn create(
     let CellBody { code, kernel, env: environment, background, on_disconnect, .. } = body;
     let request = CellRequest { code, kernel, environment, timeout };
     let cell = session.submit(request).await?;
-    count(&app.metrics, &cell);
     if background {
+        cell.begun().await?;
         let answer = Answer(render::cell(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
     let leash = Leash::new(&cell, on_disconnect);
     if stream::wanted(&headers) {
+        cell.begun().await?;
         let reader = cell.log.read(0);
         let place = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
         return Ok(stream::located(
@@ -108,16 +108,10 @@ pub(crate) async fn create(
             &place,
         ));
     }
-    cell.done().await;
+    cell.done().await?;
     let mut leash = leash;
     leash.0 = None;
     Ok(Answer(render::cell(&cell, Detail::Full)).into_response())
-}
-
-/// Counts a cell when it has ended, whoever listens then.
-pub(crate) fn count(metrics: &Arc<Metrics>, cell: &Arc<Cell>) {
-    let (metrics, cell) = (Arc::clone(metrics), Arc::clone(cell));
-    tokio::spawn(async move { metrics.cell(&*cell.done().await) });
 }
 
 /// `GET …/cells`

@@ -118,10 +118,7 @@ async fn get(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String
 async fn kill(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String>) -> Answered {
     let started = Instant::now();
     let session = live(&app, &caller, &id)?;
-    let sessions = Arc::clone(&app.sessions);
-    // A client that goes away does not keep it alive.
-    let ended = tokio::spawn(async move { sessions.end(&session, EndReason::Deleted).await });
-    ended.await.map_err(|_| Problem::new(Code::Internal, "the sandbox could not be ended"))?;
+    app.sessions.delete(session).await;
     app.metrics.stage("delete", started.elapsed());
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -255,7 +252,7 @@ async fn metrics(
     let wrong = |_| Refusal::bad("start and end are seconds since 1970");
     let (start, end) = (bound("start").map_err(wrong)?, bound("end").map_err(wrong)?);
     let mut samples = session.samples();
-    samples.push(session.usage().await);
+    samples.push(session.usage());
     Ok(Answer(sandbox::metrics(&session.info(), &samples, start, end)).into_response())
 }
 

@@ -14,7 +14,7 @@ use silica_sessions::{CellRequest, KernelInfo};
 use super::access::{Coding, Said, is_there};
 use super::refusal::{Refusal, Shape, shaped};
 use super::{lines, paths};
-use crate::api::cells::{self, Leash, OnDisconnect};
+use crate::api::cells::{Leash, OnDisconnect};
 use crate::app::App;
 use crate::json::Answer;
 
@@ -73,8 +73,8 @@ async fn execute(
         timeout: Some(app.sessions.options().timeout_max),
     };
     let cell = session.submit(request).await?;
-    cells::count(&app.metrics, &cell);
     let leash = Leash::new(&cell, OnDisconnect::Interrupt);
+    cell.begun().await?;
     let body = Body::from_stream(lines::of(cell, leash));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
