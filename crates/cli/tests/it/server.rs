@@ -5,6 +5,7 @@ mod cells;
 mod client;
 mod commands;
 mod contract;
+mod e2b;
 mod fairness;
 mod faults;
 mod files;
