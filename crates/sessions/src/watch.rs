@@ -96,9 +96,9 @@ impl Session {
     pub async fn watch(&self, path: &GuestPath, reach: Reach) -> Result<Watching, SessionError> {
         let place = Arc::clone(self.watches()).try_acquire_owned();
         let place = place.map_err(|_| SessionError::TooManyWatches(WATCHES_MAX))?;
-        let (files, path) = (Arc::clone(self.files()?), path.clone());
-        let begun = tokio::task::spawn_blocking(move || files.watch(&path, reach)).await;
-        let watch = begun.unwrap_or_else(|_| Err(FileError::Missed("it".to_owned())))?;
+        let (files, watched) = (Arc::clone(self.files()?), path.clone());
+        let begun = tokio::task::spawn_blocking(move || files.watch(&watched, reach)).await;
+        let watch = begun.unwrap_or_else(|_| Err(FileError::Missed(path.to_string())))?;
         Ok(Watching { watch, _place: place })
     }
 
