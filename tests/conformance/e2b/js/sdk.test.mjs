@@ -103,7 +103,7 @@ describe('code', () => {
   test('results and output in order', async () => {
     const said = []
     const execution = await sandbox.runCode(
-      "import sys\nprint('one')\nprint('two', file=sys.stderr)\ndisplay('shown')\n6 * 7",
+      "import sys\nprint('one')\ndisplay('shown')\nprint('two', file=sys.stderr)\n6 * 7",
       {
         onStdout: (message) => void said.push(['out', message.line, message.error]),
         onStderr: (message) => void said.push(['err', message.line, message.error]),
@@ -112,8 +112,8 @@ describe('code', () => {
     )
     assert.deepEqual(said, [
       ['out', 'one\n', false],
-      ['err', 'two\n', true],
       ['result', 'shown', false],
+      ['err', 'two\n', true],
       ['result', '42', true],
     ])
     assert.equal(execution.text, '42')

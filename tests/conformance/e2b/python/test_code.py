@@ -18,8 +18,9 @@ def test_results_and_output_in_order(sandbox):
     code = """
 import sys
 print("one")
-print("two", file=sys.stderr)
 display("shown")
+print("two", file=sys.stderr)
+display("again")
 print("three")
 6 * 7
 """
@@ -32,8 +33,9 @@ print("three")
     )
     assert said == [
         ("out", "one\n", False, True),
-        ("err", "two\n", True, True),
         ("result", "shown", False),
+        ("err", "two\n", True, True),
+        ("result", "again", False),
         ("out", "three\n", False, True),
         ("result", "42", True),
     ]
