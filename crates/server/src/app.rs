@@ -12,10 +12,10 @@ use crate::api::{
     admin, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes, stats,
     templates,
 };
-use crate::gatekeeper;
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Problem};
+use crate::{e2b, gatekeeper};
 
 /// Something of the host that clients may mount by name.
 pub type SharedInput = PathBuf;
@@ -62,13 +62,18 @@ pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<R
         options: Arc::new(options),
         sessions,
     };
-    Ok(routes()
+    let guarded = |routes: Router<App>| {
+        routes
+            .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
+            .with_state(app.clone())
+    };
+    let plain = routes()
         .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "this address does not understand that method")
         })
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
-        .with_state(app))
+        .merge(e2b::routes());
+    Ok(e2b::beside(guarded(plain), guarded))
 }
 
 /// The router and the list of what it serves, from one table.

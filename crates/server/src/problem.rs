@@ -84,6 +84,20 @@ impl Problem {
         Self { code, detail: detail.into(), retry: None, size: None }
     }
 
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Its words for people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// When it is worth another try.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(Code::BadRequest, detail)
     }
@@ -153,6 +167,7 @@ impl From<SessionError> for Problem {
             SessionError::NoSandbox(_) => Code::SandboxNotFound,
             SessionError::Ended { .. } => Code::SandboxEnded,
             SessionError::NoKernel(_) => Code::KernelNotFound,
+            SessionError::NoWatcher(_) => Code::NotFound,
             SessionError::NoCell(_) => Code::CellNotFound,
             SessionError::NoCommand(_) => Code::CommandNotFound,
             SessionError::CellEnded(_) => Code::CellEnded,
@@ -161,9 +176,9 @@ impl From<SessionError> for Problem {
             SessionError::NoTemplate(_) => Code::TemplateNotFound,
             SessionError::Limit(_) => Code::BadLimit,
             SessionError::Refused(Refusal::Rate(_)) => Code::RateLimited,
-            SessionError::TooManyKernels(_) | SessionError::Refused(Refusal::Quota { .. }) => {
-                Code::QuotaExceeded
-            }
+            SessionError::TooManyKernels(_)
+            | SessionError::TooManyWatches(_)
+            | SessionError::Refused(Refusal::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(Refusal::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
@@ -203,10 +218,12 @@ fn file_code(error: &FileError) -> Code {
         FileError::IsDirectory(_) => Code::NotAFile,
         FileError::NotDirectory(_) => Code::NotADirectory,
         FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,
-        FileError::TooMuch(_) | FileError::TooLarge { .. } => Code::TooLarge,
+        FileError::TooMuch(_) | FileError::TooLarge { .. } | FileError::Missed(_) => Code::TooLarge,
         FileError::DiskFull(_) => Code::DiskFull,
         FileError::Range { .. } => Code::BadRange,
-        FileError::Entry { .. } | FileError::Archive(_) => Code::BadRequest,
+        FileError::Entry { .. } | FileError::Archive(_) | FileError::Metadata { .. } => {
+            Code::BadRequest
+        }
         FileError::Shrunk(_)
         | FileError::Unfinished(_)
         | FileError::Output(_)

@@ -1,5 +1,7 @@
 //! A cell from its being asked for to its being forgotten.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,6 +21,8 @@ pub struct CellRequest {
     pub code: String,
     /// In which kernel; the first if nothing is said.
     pub kernel: Option<String>,
+    /// Variables for this cell alone, on top of the kernel's.
+    pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
 }
@@ -82,6 +86,8 @@ pub struct Cell {
     pub created_at: Timestamp,
     /// What it says.
     pub log: Arc<EventLog>,
+    /// Which cell of its interpreter it is, from 1; 0 while it waits.
+    number: AtomicU64,
     phase: Mutex<CellPhase>,
     /// Whether its beginning is on record, without which it does not begin; or why it is not. Who
     /// waits for one of these three is not woken by the others.
@@ -108,6 +114,7 @@ impl Cell {
             kernel,
             created_at: Timestamp::now(),
             log: Arc::default(),
+            number: 0.into(),
             phase: Mutex::new(CellPhase::Queued),
             recorded: SetOnce::new(),
             refused: SetOnce::new(),
@@ -119,13 +126,20 @@ impl Cell {
         (Arc::new(cell), receiver)
     }
 
+    /// Which cell of its interpreter it is, counted from 1 again after a restart; 0 while it waits.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
+        self.log.push(Event::Start);
+    }
+
     /// How far it has come.
     pub fn phase(&self) -> CellPhase {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_running(&self) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
     }
 
     pub(crate) fn set_done(&self, end: Arc<CellEnd>) {

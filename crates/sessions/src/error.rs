@@ -39,6 +39,12 @@ pub enum SessionError {
     /// Too many kernels.
     #[error("a sandbox has at most {0} kernels")]
     TooManyKernels(usize),
+    /// Too many watches.
+    #[error("a sandbox has at most {0} watches of its files")]
+    TooManyWatches(usize),
+    /// No such watcher in this sandbox.
+    #[error("there is no watcher {0} in this sandbox")]
+    NoWatcher(String),
     /// A value that cannot be had.
     #[error("{0}")]
     Bad(String),

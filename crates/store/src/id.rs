@@ -97,10 +97,14 @@ id!(
     |text| has_form(text, "key_", 12, is_hex)
 );
 id!(
-    /// The name of a sandbox: `sbx_` and 20 lowercase letters or digits.
+    /// The name of a sandbox: `sbx` and 20 lowercase letters or digits, so that it can be part of a
+    /// host's name. Records from before that was wanted have a `_` between the two.
     SandboxId,
-    "sandbox's id (sbx_ and 20 lowercase letters or digits)",
-    |text| has_form(text, "sbx_", 20, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    "sandbox's id (sbx and 20 lowercase letters or digits)",
+    |text| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        has_form(text, "sbx", 20, plain) || has_form(text, "sbx_", 20, plain)
+    }
 );
 id!(
     /// The name of one execution: a cell, a command, a run.
@@ -124,7 +128,7 @@ impl KeyId {
 impl SandboxId {
     /// Makes a new one.
     pub fn random() -> Result<Self, StoreError> {
-        Ok(Self(format!("sbx_{}", to_hex(&random::<10>()?))))
+        Ok(Self(format!("sbx{}", to_hex(&random::<10>()?))))
     }
 }
 

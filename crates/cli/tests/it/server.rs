@@ -6,6 +6,7 @@ mod client;
 mod clock;
 mod commands;
 mod contract;
+mod e2b;
 mod fairness;
 mod faults;
 mod files;

@@ -1,5 +1,6 @@
 //! Cells: run and wait, stream, or fetch later.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::stream::{self, Told};
 pub(crate) struct CellBody {
     code: String,
     kernel: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
     timeout_seconds: Option<f64>,
     #[serde(default)]
     background: bool,
@@ -44,10 +47,10 @@ pub(crate) enum OnDisconnect {
 
 /// Interrupts a cell when whoever holds this is dropped before the cell has ended.
 #[derive(Debug)]
-struct Leash(Option<Arc<Cell>>);
+pub(crate) struct Leash(Option<Arc<Cell>>);
 
 impl Leash {
-    fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
+    pub(crate) fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
         Self((on_disconnect == OnDisconnect::Interrupt).then(|| Arc::clone(cell)))
     }
 }
@@ -87,14 +90,15 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
-    let request = CellRequest { code: body.code, kernel: body.kernel, timeout };
+    let CellBody { code, kernel, env: environment, background, on_disconnect, .. } = body;
+    let request = CellRequest { code, kernel, environment, timeout };
     let cell = session.submit(request).await?;
-    if body.background {
+    if background {
         cell.begun().await?;
         let answer = Answer(render::cell(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
-    let leash = Leash::new(&cell, body.on_disconnect);
+    let leash = Leash::new(&cell, on_disconnect);
     if stream::wanted(&headers) {
         cell.begun().await?;
         let reader = cell.log.read(0);

@@ -34,7 +34,7 @@ fn sandboxes() -> Group {
     let required = ["id", "state", "template", "metadata", "limits", "created_at", "kernels"];
     let mut sandbox = object("A sandbox", &required, &fields.clone().into());
     sandbox["examples"] = json!([{
-        "id": "sbx_0", "state": "running", "template": "code-interpreter",
+        "id": "sbx0", "state": "running", "template": "code-interpreter",
         "metadata": {"user": "42"}, "limits": {"memory_bytes": 536_870_912, "cpus": 1.0},
         "created_at": "2026-01-01T00:00:00.000000Z", "expires_at": "2026-01-01T01:00:00.000000Z",
         "idle_seconds": 600, "max_cells": 1000, "cells_run": 0,
@@ -66,7 +66,7 @@ fn sandboxes() -> Group {
 fn sandbox_fields() -> Map<String, Value> {
     let reasons = ["deleted", "expired", "idle", "max_cells", "out_of_memory", "died", "shutdown"];
     let fields = json!({
-        "id": id("sbx_", "Its id"),
+        "id": id("sbx", "Its id"),
         "state": word(
             &["running", "ended", "lost"],
             "`lost` if the server stopped without ending it",

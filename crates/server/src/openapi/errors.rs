@@ -72,7 +72,7 @@ pub(super) fn schema() -> Value {
     let mut schema = object("An error (RFC 9457)", &required, &properties);
     schema["examples"] = json!([{
         "type": "about:blank", "title": "Not Found", "status": 404, "code": "sandbox_not_found",
-        "detail": "there is no sandbox sbx_0", "request_id": "req_1",
+        "detail": "there is no sandbox sbx0", "request_id": "req_1",
     }]);
     schema
 }

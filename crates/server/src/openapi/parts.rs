@@ -311,7 +311,7 @@ fn requests_required(schema: &str) -> bool {
 
 /// What the parameters in paths are, an example, and the code if there is no such thing.
 const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 7] = [
-    ("sandbox", "The id of a sandbox", "sbx_0", Some(Code::SandboxNotFound)),
+    ("sandbox", "The id of a sandbox", "sbx0", Some(Code::SandboxNotFound)),
     ("kernel", "The id of a kernel in it", "k1", Some(Code::KernelNotFound)),
     ("cell", "The id of a cell in it", "c1", Some(Code::CellNotFound)),
     ("command", "The id of a command in it", "p1", Some(Code::CommandNotFound)),

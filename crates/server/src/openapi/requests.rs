@@ -174,6 +174,7 @@ fn create_cell() -> Named {
     let properties = json!({
         "code": text("Python"),
         "kernel": optional_text("In which kernel; the first if left out"),
+        "env": texts("Variables for this cell alone"),
         "timeout_seconds": seconds("How long it may take on the clock"),
         "background": flag("Answer at once, and let it be fetched"),
         "on_disconnect": {

@@ -14,6 +14,7 @@ use crate::audit;
 use crate::cell::{Cell, CellEnd, CellPhase, CellRequest};
 use crate::error::SessionError;
 use crate::kernel::{Job, KernelHandle, give_up};
+use crate::sessions::check_environment;
 
 impl Session {
     /// Has a cell recorded and then queued: see [`Cell::begun`] and [`Cell::done`]. Once this has
@@ -27,6 +28,7 @@ impl Session {
                 format!("the code is {length} bytes long; at most {CODE_BYTES_MAX} are run");
             return Err(SessionError::Bad(words));
         }
+        check_environment(&request.environment)?;
         let timeout = self.timeout(request.timeout)?;
         let queued = self.admission.queue(self.tenant())?;
         let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
@@ -44,14 +46,16 @@ impl Session {
             timeout,
             self.terms.timeout_max,
         );
-        let (session, asked, code) = (Arc::clone(self), Arc::clone(&cell), request.code);
+        let (session, asked) = (Arc::clone(self), Arc::clone(&cell));
+        let CellRequest { code, environment, .. } = request;
         let runtime = tokio::runtime::Handle::current();
         // From the store straight to the kernel: a task in between would be woken to do only that.
         let then = move |recorded: Result<Ticket, StoreError>| {
             let _runtime = runtime.enter();
             match recorded {
                 Ok(ticket) => {
-                    let job = Job { cell: asked, code, limits, controls, queued, ticket };
+                    let job =
+                        Job { cell: asked, code, environment, limits, controls, queued, ticket };
                     session.enqueue(&kernel, job);
                 }
                 Err(error) => asked.set_recorded(Err(error)),
