@@ -15,6 +15,7 @@ mod openapi;
 mod problem;
 mod render;
 mod stream;
+pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;

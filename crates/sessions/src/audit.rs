@@ -2,11 +2,14 @@
 
 use silica_domain::Limits;
 use silica_engine::Changes;
+use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
 use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant};
 
 use crate::cell::CellEnd;
 use crate::command::CommandEnded;
+use crate::review::Checked;
+use crate::session::Session;
 
 /// Writes that something begins; it must not begin before this has returned.
 pub(crate) async fn begin(
@@ -22,6 +25,29 @@ pub(crate) async fn begin(
     begin.code = Some(code.to_owned());
     begin.limits = Some(limits.clone());
     store.audit().begin(&begin).await
+}
+
+/// The same for a cell, with what the check said and who approved it.
+pub(crate) async fn begin_cell(
+    session: &Session,
+    code: &str,
+    limits: &Limits,
+    checked: &Checked,
+    approval: Option<&ApprovalRecord>,
+) -> Result<Ticket, StoreError> {
+    let activity = if session.is_single() { Activity::Run } else { Activity::Cell };
+    let mut begin = Begin::new(ExecutionId::random()?, session.tenant().clone(), activity);
+    begin.sandbox = Some(session.id().clone());
+    begin.code = Some(code.to_owned());
+    begin.check = Some(checked.line());
+    begin.limits = Some(limits.clone());
+    if let Some(approval) = approval {
+        begin.details.insert("approval".to_owned(), approval.id.to_string());
+        let by = approval.decided_by.as_ref().map(ToString::to_string);
+        begin.details.insert("approved_by".to_owned(), by.unwrap_or_default());
+        begin.details.insert("approved_sha256".to_owned(), approval.sha256.to_string());
+    }
+    session.store().audit().begin(&begin).await
 }
 
 /// Writes how something ended, beside whatever comes next. If that fails the log says what is true:

@@ -7,10 +7,12 @@ use std::time::Duration;
 use silica_domain::{Bundle, CellError, Limits};
 use silica_engine::{Changes, Control, Report, Watcher};
 use silica_store::Timestamp;
+use silica_store::approvals::ApprovalRecord;
 use tokio::sync::{mpsc, watch};
 
 use crate::error::SessionError;
 use crate::log::{Decoder, Event, EventLog, Text};
+use crate::review::{Checked, PolicyChoice};
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct CellRequest {
     pub kernel: Option<String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
 }
 
 /// What became of the kernel.
@@ -63,6 +67,8 @@ pub struct CellEnd {
 /// How far a cell has come.
 #[derive(Clone, Debug)]
 pub enum CellPhase {
+    /// It waits for a person.
+    AwaitingApproval,
     /// It waits for its turn.
     Queued,
     /// It runs.
@@ -80,8 +86,11 @@ pub struct Cell {
     pub kernel: String,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// What the check said of its code.
+    pub checked: Arc<Checked>,
     /// What it says.
     pub log: Arc<EventLog>,
+    approval: std::sync::Mutex<Option<Arc<ApprovalRecord>>>,
     phase: watch::Sender<CellPhase>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
@@ -93,6 +102,7 @@ impl Cell {
     pub(crate) fn new(
         id: String,
         kernel: String,
+        checked: Arc<Checked>,
         timeout: Duration,
         timeout_max: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<Control>) {
@@ -102,7 +112,9 @@ impl Cell {
             id,
             kernel,
             created_at: Timestamp::now(),
+            checked,
             log: Arc::default(),
+            approval: std::sync::Mutex::default(),
             phase: watch::Sender::new(CellPhase::Queued),
             controls,
             granted: timeout.into(),
@@ -118,6 +130,25 @@ impl Cell {
 
     pub(crate) fn set_phase(&self, phase: CellPhase) {
         self.phase.send_replace(phase);
+    }
+
+    /// What a person was asked, and what they said.
+    pub fn approval(&self) -> Option<Arc<ApprovalRecord>> {
+        self.approval.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_approval(&self, record: Arc<ApprovalRecord>) {
+        let mut own = self.approval.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *own = Some(record);
+    }
+
+    /// Waits until it has ended or waits for a person, which may take longer than a client does.
+    pub async fn done_or_parked(&self) {
+        let mut phase = self.phase.subscribe();
+        let stands =
+            |phase: &CellPhase| matches!(phase, CellPhase::Done(_) | CellPhase::AwaitingApproval);
+        // The sender lives in this very cell.
+        let _ = phase.wait_for(stands).await;
     }
 
     /// Waits for its end.
@@ -176,7 +207,7 @@ impl Cell {
     pub(crate) fn kept_bytes(&self) -> usize {
         let results = match &*self.phase.borrow() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
-            CellPhase::Queued | CellPhase::Running => 0,
+            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
         };
         self.log.kept() + results as usize
     }

@@ -15,10 +15,11 @@ use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Place};
-use crate::cell::Cell;
+use crate::cell::{Cell, CellPhase};
 use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
+use crate::review::Review;
 use crate::usage::{Sample, Samples};
 
 /// Kernels of one sandbox.
@@ -135,6 +136,7 @@ pub struct Session {
     sandbox: Sandbox,
     store: Store,
     admission: Admission,
+    review: Review,
     created_at: Timestamp,
     cells_asked: AtomicU64,
     cells_run: AtomicU64,
@@ -168,6 +170,7 @@ impl Session {
         mut sandbox: Sandbox,
         store: Store,
         admission: Admission,
+        review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
         let kernel = sandbox.take_kernel();
@@ -189,6 +192,7 @@ impl Session {
             sandbox,
             store,
             admission,
+            review,
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
@@ -247,6 +251,17 @@ impl Session {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn review(&self) -> &Review {
+        &self.review
+    }
+
+    /// Waits until it is being ended.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        // The sender lives in this very session.
+        let _ = ended.wait_for(Option::is_some).await;
     }
 
     pub(crate) fn is_single(&self) -> bool {
@@ -310,7 +325,9 @@ impl Session {
         if now >= inner.expires {
             return Some(EndReason::Expired);
         }
-        let busy = inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
+        let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
+        let busy = inner.cells.iter().any(waits)
+            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
             || inner
                 .commands
                 .iter()

@@ -192,7 +192,7 @@ pub enum Decided {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// It waits.
-    Waits(ApprovalRecord),
+    Waits(Box<ApprovalRecord>),
     /// So many wait already.
     TooMany(usize),
 }
@@ -240,7 +240,7 @@ impl<'store> Approvals<'store> {
                 insert(connection, &record, &findings)?;
                 forget_decided(connection)?;
                 append_note(connection, chain, record.created_at, &note("asked", &record))?;
-                Ok(Asked::Waits(record))
+                Ok(Asked::Waits(Box::new(record)))
             },
             || (),
         )

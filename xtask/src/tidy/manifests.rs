@@ -34,12 +34,18 @@ const DIRECTIONS: [Direction; 9] = [
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store"],
+        ours: &["silica-domain", "silica-engine", "silica-policy", "silica-store"],
         others: None,
     },
     Direction {
         manifest: "crates/server/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store", "silica-sessions"],
+        ours: &[
+            "silica-domain",
+            "silica-engine",
+            "silica-policy",
+            "silica-store",
+            "silica-sessions",
+        ],
         others: None,
     },
     Direction {

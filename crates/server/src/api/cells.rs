@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_sessions::{Cell, CellPhase, CellRequest};
 
-use super::{seconds, session};
+use super::{policy, seconds, session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
@@ -26,6 +26,7 @@ pub(crate) struct CellBody {
     code: String,
     kernel: Option<String>,
     timeout_seconds: Option<f64>,
+    policy: Option<String>,
     #[serde(default)]
     background: bool,
     #[serde(default)]
@@ -88,7 +89,8 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
-    let request = CellRequest { code: body.code, kernel: body.kernel, timeout };
+    let policy = body.policy.as_deref().map(policy).transpose()?;
+    let request = CellRequest { code: body.code, kernel: body.kernel, timeout, policy };
     let cell = session.submit(request).await?;
     count(&app.metrics, &cell);
     if body.background {
@@ -104,10 +106,14 @@ pub(crate) async fn create(
             &place,
         ));
     }
-    cell.done().await;
+    cell.done_or_parked().await;
     let mut leash = leash;
     leash.0 = None;
-    Ok(Answer(render::cell(&cell, Detail::Full)).into_response())
+    let answer = Answer(render::cell(&cell, Detail::Full));
+    // A person may take longer than a connection lasts.
+    let waits = matches!(cell.phase(), CellPhase::AwaitingApproval);
+    let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, answer).into_response())
 }
 
 /// Counts a cell when it has ended, whoever listens then.
@@ -146,7 +152,7 @@ pub(crate) async fn get(
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(&cell)?;
-    if let (Some(wait), CellPhase::Queued | CellPhase::Running) = (query.wait, cell.phase()) {
+    if let (Some(wait), false) = (query.wait, matches!(cell.phase(), CellPhase::Done(_))) {
         // Whether it has ended by then is in the answer.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), cell.done()).await;
     }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use silica_domain::Limits;
 use silica_engine::{CODE_BYTES_MAX, Changes, Report};
-use silica_store::audit::Activity;
 
 use super::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
 use crate::audit;
 use crate::cell::{Cell, CellPhase, CellRequest};
 use crate::error::SessionError;
 use crate::kernel::{Job, give_up};
+use crate::review::{Parked, park};
 
 impl Session {
     /// Queues a cell. Whoever asked may go away at any moment; the cell then runs all the same.
@@ -33,24 +33,29 @@ impl Session {
         }
         let timeout = self.timeout(request.timeout)?;
         let queued = self.admission.queue(self.tenant())?;
+        let code: Arc<str> = request.code.into();
+        let checking = self.review.check(request.policy, &code, self.tenant(), self.id());
+        let checked = Arc::new(checking.await?);
         let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
         if number > self.terms.max_cells {
             let reason = EndReason::MaxCells;
             return Err(SessionError::Ended { id: self.id().to_string(), reason });
         }
         let limits = Limits { wall: timeout, ..self.terms.limits.clone() };
-        let activity = if self.terms.single { Activity::Run } else { Activity::Cell };
-        let begun =
-            audit::begin(&self.store, self.tenant(), self.id(), activity, &request.code, &limits);
-        let ticket = begun.await?;
-        let (cell, controls) = Cell::new(
-            format!("c{number}"),
-            kernel.id().to_owned(),
-            timeout,
-            self.terms.timeout_max,
-        );
+        let (id, most) = (format!("c{number}"), self.terms.timeout_max);
+        let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
+        let (cell, controls) = made;
+        if self.review.asks(&checked) {
+            // A place in the queue is for what can run.
+            drop(queued);
+            cell.set_phase(CellPhase::AwaitingApproval);
+            self.lock().cells.push_back(Arc::clone(&cell));
+            let parked = Parked { cell, kernel, code, limits, controls, checked };
+            return self.park(parked).await;
+        }
+        let ticket = audit::begin_cell(&self, &code, &limits, &checked, None).await?;
         self.lock().cells.push_back(Arc::clone(&cell));
-        let code = request.code;
+        let code = code.to_string();
         let job = Job { cell: Arc::clone(&cell), code, limits, controls, queued, ticket };
         if let Err(job) = kernel.submit(job) {
             // Its beginning is on record, so its end must be.
@@ -58,6 +63,16 @@ impl Session {
             return Err(SessionError::NoKernel(kernel.id().to_owned()));
         }
         Ok(cell)
+    }
+
+    /// Has a cell wait for a person; one that cannot wait is forgotten again.
+    async fn park(self: &Arc<Self>, parked: Parked) -> Result<Arc<Cell>, SessionError> {
+        let cell = Arc::clone(&parked.cell);
+        let waits = park(self, parked).await;
+        if waits.is_err() {
+            self.lock().cells.retain(|other| !Arc::ptr_eq(other, &cell));
+        }
+        waits.map(|()| cell)
     }
 
     fn timeout(&self, asked: Option<Duration>) -> Result<Duration, SessionError> {
