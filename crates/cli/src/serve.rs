@@ -92,13 +92,12 @@ async fn serve(
     templates: Vec<Template>,
     print: Print,
 ) -> Result<i32> {
+    let (review, hook) = (review(&settings)?, webhook(&settings)?);
     // First, so that a second server on the same port or data is told at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
     let first_key = first_key(&store).await?;
     let (engine, shown) = start_engine(home, &settings, templates).await?;
-    let review = review(&settings)?;
-    let hook = webhook(&settings)?;
     let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
     if let Some(hook) = hook {
         silica_server::webhook::start(sessions.review().news(), hook)?;

@@ -39,7 +39,7 @@ pub enum SessionError {
     #[error("command {0} has ended, or has closed its input")]
     CommandEnded(String),
     /// The policy does not let it run.
-    #[error("the policy {} does not let this code run: {}", .0.policy, .0.report.headlines().join("; "))]
+    #[error("the policy {} does not let this code run: {}", .0.policy, .0.summary())]
     Blocked(Box<Checked>),
     /// Nothing of this id waits or was decided.
     #[error("there is no approval {0}")]

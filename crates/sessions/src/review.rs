@@ -6,6 +6,8 @@
 
 mod decide;
 mod park;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +31,9 @@ const NEWS_MAX: usize = 256;
 
 /// Code up to this length is checked where it is asked for; longer code on a thread of its own.
 const SHORT_BYTES_MAX: usize = 32 * 1024;
+
+/// Findings that are told in a sentence; all of them are told beside it.
+const HEADLINES_MAX: usize = 5;
 
 /// One of the presets, or a policy of somebody's own.
 #[derive(Clone, Debug)]
@@ -103,6 +108,17 @@ impl Checked {
             format!("{}: {verdict}", self.policy)
         } else {
             format!("{}: {verdict} ({})", self.policy, rules.join(", "))
+        }
+    }
+
+    /// What decides, in a sentence.
+    pub(crate) fn summary(&self) -> String {
+        let headlines = self.report.headlines();
+        let told = headlines.iter().take(HEADLINES_MAX).map(String::as_str).collect::<Vec<_>>();
+        let more = headlines.len() - told.len() + self.report.left_out;
+        match more {
+            0 => told.join("; "),
+            more => format!("{}; and {more} more", told.join("; ")),
         }
     }
 

@@ -13,6 +13,18 @@ use crate::json::{Answer, Json};
 use crate::problem::{Code, Problem};
 use crate::render;
 
+/// The longest code that a list shows; longer code is shown one by one.
+const LISTED_CODE_BYTES_MAX: usize = 64 * 1024;
+
+/// An approval as a list shows it.
+fn listed(app: &App, record: &ApprovalRecord) -> Value {
+    let mut value = whole(app, record);
+    if record.code.as_ref().is_some_and(|code| code.len() > LISTED_CODE_BYTES_MAX) {
+        value["code"] = Value::Null;
+    }
+    value
+}
+
 /// An approval with its code, and whether there is still something that could run.
 fn whole(app: &App, record: &ApprovalRecord) -> Value {
     let mut value = render::approval_record(record);
@@ -41,7 +53,7 @@ pub(crate) async fn list(
     };
     let owner = (!caller.approve).then_some(&caller.tenant);
     let records = app.sessions.review().list(state, owner).await?;
-    let approvals: Vec<Value> = records.iter().map(|record| whole(&app, record)).collect();
+    let approvals: Vec<Value> = records.iter().map(|record| listed(&app, record)).collect();
     Ok(Answer(json!({"approvals": approvals})).into_response())
 }
 

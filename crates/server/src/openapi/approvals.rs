@@ -86,7 +86,7 @@ pub(super) fn answers() -> Vec<(&'static str, Value)> {
         "findings": list(&named("Finding"), "What it found"),
         "created_at": moment("When it was asked"),
         "decided_at": or_null(moment("When it was decided")),
-        "code": or_null(text("The code, while it waits")),
+        "code": or_null(text("The code, while it waits; in a list only up to 64 KiB")),
         "runnable": truth("Whether it waits and its sandbox is still there"),
     });
     for (name, schema) in more.as_object().into_iter().flatten() {

@@ -85,8 +85,7 @@ fn what_is_blocked_never_runs_and_says_why() {
     // Nothing is left of it but a note.
     assert_eq!(scene.sandbox.get("/cells").json()["cells"], json!([]));
     let notes = scene.notes();
-    let blocked = |note: &Value| note["event"] == "policy_blocked";
-    assert!(notes.iter().any(|note| blocked(note)), "{notes:#?}");
+    assert!(notes.iter().any(|note| note["event"] == "policy_blocked"), "{notes:#?}");
     let run = json!({"code": "import socket", "policy": "data"});
     let response = scene.sandbox.client.post("/v1/run", &run);
     assert_eq!(response.problem(), (422, "policy_blocked".to_owned()));
