@@ -9,6 +9,7 @@ mod http;
 mod jobs;
 mod measure;
 mod plain;
+mod policy;
 
 use std::process::ExitCode;
 
@@ -72,8 +73,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let is_http = |only: &String| only.starts_with("http");
     let is_e2b = |only: &String| only.starts_with("e2b");
+    let is_policy = |only: &String| only.starts_with("policy");
     let mut rows = Vec::new();
-    if !arguments.only.as_ref().is_some_and(|only| is_http(only) || is_e2b(only)) {
+    if arguments.only.as_ref().is_none_or(is_policy) {
+        rows.extend(policy::run_all(arguments.samples));
+    }
+    let apart = |only: &String| is_http(only) || is_e2b(only) || is_policy(only);
+    if !arguments.only.as_ref().is_some_and(apart) {
         rows.extend(runtime.block_on(jobs::run_all(arguments))?);
     }
     if arguments.only.as_ref().is_none_or(is_http) {

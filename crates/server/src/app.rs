@@ -9,8 +9,8 @@ use axum::{Router, routing};
 use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
-    admin, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes, stats,
-    templates,
+    admin, approvals, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes,
+    stats, templates,
 };
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
@@ -139,6 +139,11 @@ routes! {
     post "/v1/sandboxes/{sandbox}/files/link" => files::link;
     get "/v1/links/{token}" => files::get_link;
     put "/v1/links/{token}" => files::put_link;
+
+    get "/v1/approvals" => approvals::list;
+    get "/v1/approvals/{approval}" => approvals::get;
+    post "/v1/approvals/{approval}/approve" => approvals::approve;
+    post "/v1/approvals/{approval}/deny" => approvals::deny;
 
     get "/v1/templates" => templates::list;
     get "/v1/templates/{name}" => templates::get;

@@ -17,6 +17,7 @@ mod problem;
 mod render;
 mod stream;
 mod upload;
+pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;

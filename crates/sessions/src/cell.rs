@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, Limits};
 use silica_engine::{Changes, Control, Report, Watcher};
+use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
 use tokio::sync::{SetOnce, mpsc};
 
 use crate::error::SessionError;
 use crate::log::{Decoder, Event, EventLog, Text};
+use crate::review::{Checked, PolicyChoice};
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct CellRequest {
     pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
 }
 
 /// What became of the kernel.
@@ -67,6 +71,8 @@ pub struct CellEnd {
 /// How far a cell has come.
 #[derive(Clone, Debug)]
 pub enum CellPhase {
+    /// It waits for a person.
+    AwaitingApproval,
     /// It waits for its turn.
     Queued,
     /// It runs.
@@ -84,15 +90,19 @@ pub struct Cell {
     pub kernel: String,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// What the check said of its code.
+    pub checked: Arc<Checked>,
     /// What it says.
     pub log: Arc<EventLog>,
     /// Which cell of its interpreter it is, from 1; 0 while it waits.
     number: AtomicU64,
+    approval: Mutex<Option<Arc<ApprovalRecord>>>,
     phase: Mutex<CellPhase>,
-    /// Whether its beginning is on record, without which it does not begin; or why it is not. Who
-    /// waits for one of these three is not woken by the others.
+    /// Whether it is on record, without which it does not begin, or why it is not; whether it waits
+    /// for a person; how it ended. Who waits for one of these is not woken by the others.
     recorded: SetOnce<()>,
     refused: SetOnce<StoreError>,
+    parked: SetOnce<()>,
     ended: SetOnce<Arc<CellEnd>>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
@@ -104,6 +114,7 @@ impl Cell {
     pub(crate) fn new(
         id: String,
         kernel: String,
+        checked: Arc<Checked>,
         timeout: Duration,
         timeout_max: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<Control>) {
@@ -113,11 +124,14 @@ impl Cell {
             id,
             kernel,
             created_at: Timestamp::now(),
+            checked,
             log: Arc::default(),
             number: 0.into(),
+            approval: Mutex::default(),
             phase: Mutex::new(CellPhase::Queued),
             recorded: SetOnce::new(),
             refused: SetOnce::new(),
+            parked: SetOnce::new(),
             ended: SetOnce::new(),
             controls,
             granted: timeout.into(),
@@ -149,7 +163,29 @@ impl Cell {
         let _ = self.ended.set(end);
     }
 
-    /// Its beginning is on record, or could not be recorded.
+    /// It waits for a person from now on, which is on record.
+    pub(crate) fn set_parked(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::AwaitingApproval;
+        // It waits once.
+        let _ = self.parked.set(());
+        self.set_recorded(Ok(()));
+    }
+
+    /// It waits for a turn like any other.
+    pub(crate) fn set_queued(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Queued;
+    }
+
+    /// What a person was asked, and what they said.
+    pub fn approval(&self) -> Option<Arc<ApprovalRecord>> {
+        self.approval.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_approval(&self, record: Arc<ApprovalRecord>) {
+        *self.approval.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+
+    /// It is on record, or could not be recorded.
     pub(crate) fn set_recorded(&self, recorded: Result<(), StoreError>) {
         // It is recorded once.
         match recorded {
@@ -158,11 +194,19 @@ impl Cell {
         }
     }
 
-    /// Waits until its beginning is on record. One that cannot be recorded does not begin.
+    /// Waits until it is on record. One that cannot be recorded does not begin.
     pub async fn begun(&self) -> Result<(), SessionError> {
         tokio::select! {
             () = self.recorded.wait() => Ok(()),
             refused = self.refused.wait() => Err(refused.clone().into()),
+        }
+    }
+
+    /// Waits until it has ended or waits for a person, which may take longer than a client does.
+    pub async fn done_or_parked(&self) -> Result<(), SessionError> {
+        tokio::select! {
+            end = self.done() => end.map(drop),
+            () = self.parked.wait() => Ok(()),
         }
     }
 
@@ -216,7 +260,7 @@ impl Cell {
     pub(crate) fn kept_bytes(&self) -> usize {
         let results = match self.phase() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
-            CellPhase::Queued | CellPhase::Running => 0,
+            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
         };
         self.log.kept() + results as usize
     }

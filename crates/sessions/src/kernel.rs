@@ -404,6 +404,11 @@ pub(crate) fn give_up(session: &Session, job: Job) {
 
 fn write_end(session: &Session, cell: &Cell, end: &Arc<CellEnd>, ticket: Ticket) {
     audit::finish(session.store(), ticket, &audit::of_cell(end));
+    end_unrecorded(session, cell, end);
+}
+
+/// Ends a cell of which no beginning is on record.
+pub(crate) fn end_unrecorded(session: &Session, cell: &Cell, end: &Arc<CellEnd>) {
     cell.set_done(Arc::clone(end));
     cell.log.push(Event::Done);
     session.cell_ended(cell, end);

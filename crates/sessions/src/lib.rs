@@ -11,6 +11,7 @@ mod command;
 mod error;
 mod kernel;
 mod log;
+mod review;
 mod session;
 mod sessions;
 mod usage;
@@ -22,6 +23,7 @@ pub use command::{Command, CommandEnded, CommandOutcome, CommandPhase, CommandRe
 pub use error::SessionError;
 pub use kernel::{KernelInfo, KernelPhase};
 pub use log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
+pub use review::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
 pub use session::{EndReason, LifeChange, Session, SessionInfo};
 pub use sessions::{
     Create, Numbers, Observer, RunReport, RunRequest, Sessions, SessionsOptions, limits_json,

@@ -15,10 +15,11 @@ use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use crate::admission::{Admission, Place};
-use crate::cell::Cell;
+use crate::cell::{Cell, CellPhase};
 use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
+use crate::review::Review;
 use crate::sessions::Numbers;
 use crate::usage::{Sample, Samples};
 use crate::watch::{WATCHES_MAX, Watcher};
@@ -149,6 +150,7 @@ pub struct Session {
     store: Store,
     admission: Admission,
     numbers: Arc<Numbers>,
+    review: Review,
     created_at: Timestamp,
     cells_asked: AtomicU64,
     cells_run: AtomicU64,
@@ -189,6 +191,7 @@ impl Session {
         store: Store,
         admission: Admission,
         numbers: Arc<Numbers>,
+        review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
         let kernel = sandbox.take_kernel();
@@ -214,6 +217,7 @@ impl Session {
             store,
             admission,
             numbers,
+            review,
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
@@ -301,6 +305,10 @@ impl Session {
         &self.store
     }
 
+    pub(crate) fn review(&self) -> &Review {
+        &self.review
+    }
+
     /// Whether it is made for a single cell, and nobody else finds it.
     pub fn is_single(&self) -> bool {
         self.terms.single
@@ -367,7 +375,9 @@ impl Session {
         if now >= inner.expires {
             return Some(EndReason::Expired);
         }
-        let busy = inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
+        let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
+        let busy = inner.cells.iter().any(waits)
+            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
             || inner
                 .commands
                 .iter()

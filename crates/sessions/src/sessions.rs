@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::admission::{Admission, Capacity, Quota};
 use crate::cell::{Cell, CellEnd, CellRequest};
 use crate::error::SessionError;
+use crate::review::{PolicyChoice, Review, ReviewOptions};
 use crate::session::{EndReason, LifeChange, Session, Terms};
 use crate::usage::Sample;
 
@@ -53,6 +54,8 @@ pub struct SessionsOptions {
     pub quota: Quota,
     /// What the server takes on.
     pub capacity: Capacity,
+    /// How code is checked, and who is asked about it.
+    pub review: ReviewOptions,
 }
 
 /// A sandbox that is asked for.
@@ -93,6 +96,8 @@ pub struct RunRequest {
     pub arguments: Vec<String>,
     /// For how long at most.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
     /// Files that are there before it starts.
     pub files: Vec<(GuestPath, Vec<u8>)>,
     /// Files that are wanted afterwards.
@@ -159,6 +164,7 @@ pub struct Sessions {
     store: Store,
     options: SessionsOptions,
     admission: Admission,
+    review: Review,
     numbers: Arc<Numbers>,
     live: Mutex<HashMap<SandboxId, Arc<Session>>>,
 }
@@ -175,11 +181,13 @@ impl Sessions {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
         let admission = Admission::new(options.quota.clone(), options.capacity);
+        let review = Review::new(options.review.clone(), store.clone());
         let sessions = Arc::new(Self {
             engine,
             store,
             options,
             admission,
+            review,
             numbers: Arc::default(),
             live: Mutex::default(),
         });
@@ -205,6 +213,11 @@ impl Sessions {
     /// Who may have what.
     pub fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    /// The check of code, and what waits for a person.
+    pub fn review(&self) -> &Review {
+        &self.review
     }
 
     /// What was counted.
@@ -302,8 +315,8 @@ impl Sessions {
             sandbox.set_up(&setup).await?;
         }
         let (store, admission) = (self.store.clone(), self.admission.clone());
-        let numbers = Arc::clone(&self.numbers);
-        let session = Session::start(terms, sandbox, store, admission, numbers);
+        let (numbers, review) = (Arc::clone(&self.numbers), self.review.clone());
+        let session = Session::start(terms, sandbox, store, admission, numbers, review);
         Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
     }
 
@@ -375,8 +388,13 @@ impl Sessions {
             let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
             written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
         }
-        let (code, timeout) = (request.code, request.timeout);
-        let cell = CellRequest { code, kernel: None, environment: BTreeMap::new(), timeout };
+        let cell = CellRequest {
+            code: request.code,
+            kernel: None,
+            environment: BTreeMap::new(),
+            timeout: request.timeout,
+            policy: request.policy,
+        };
         let cell = session.submit(cell).await?;
         let end = cell.done().await?;
         let alive = end.report.outcome != Outcome::SandboxDied;
@@ -525,6 +543,10 @@ async fn look_after(sessions: std::sync::Weak<Sessions>) {
     loop {
         tick.tick().await;
         let Some(sessions) = sessions.upgrade() else { return };
+        if let Err(error) = sessions.review.expire().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "approvals whose time is up could not be ended");
+        }
         for session in sessions.all() {
             match session.overdue() {
                 Some(reason) => {

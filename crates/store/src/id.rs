@@ -113,6 +113,12 @@ id!(
     is_plain
 );
 id!(
+    /// The name of something that waits for a person: `apr_` and 20 hexadecimal digits.
+    ApprovalId,
+    "approval's id (apr_ and 20 hexadecimal digits)",
+    |text| has_form(text, "apr_", 20, is_hex)
+);
+id!(
     /// Whose something is: a key's id, or a name of the server's own where there are no keys.
     Tenant,
     "tenant (letters, digits, - and _, at most 64)",
@@ -136,6 +142,13 @@ impl ExecutionId {
     /// Makes a new one.
     pub fn random() -> Result<Self, StoreError> {
         Ok(Self(format!("exe_{}", to_hex(&random::<10>()?))))
+    }
+}
+
+impl ApprovalId {
+    /// Makes a new one.
+    pub fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("apr_{}", to_hex(&random::<10>()?))))
     }
 }
 

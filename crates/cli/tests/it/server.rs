@@ -1,5 +1,6 @@
 //! The server, from outside: the real binary, spoken to over its socket.
 
+mod approvals;
 mod audit;
 mod cells;
 mod client;

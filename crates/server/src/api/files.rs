@@ -510,7 +510,7 @@ async fn follow(
         return Err(invalid());
     }
     app.sessions.admission().request(&tenant)?;
-    let caller = Caller { tenant, admin: false };
+    let caller = Caller { tenant, admin: false, approve: false };
     let session = session(app, &caller, &link.sandbox).await?;
     Ok((session, GuestPath::parse(&link.path)?))
 }

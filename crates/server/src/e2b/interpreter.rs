@@ -71,6 +71,7 @@ async fn execute(
         environment: body.env_vars.unwrap_or_default(),
         // Their clients watch the clock, and leave.
         timeout: Some(app.sessions.options().timeout_max),
+        policy: None,
     };
     let cell = session.submit(request).await?;
     let leash = Leash::new(&cell, OnDisconnect::Interrupt);

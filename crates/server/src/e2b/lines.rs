@@ -85,6 +85,8 @@ impl Teller {
                 let trace = error.traceback.join("\n");
                 line(chunk, &problem(&error.name, &error.value, &trace));
             }
+            // Their clients know no such thing; they hear that the line is alive until it is decided.
+            Some(Read::Event(_, Event::Approval(_))) => {}
             Some(Read::Event(_, Event::Done)) | None => return self.finish(chunk),
             // Told to whoever reads too slowly for too long.
             Some(Read::Gap(events)) => {
@@ -124,6 +126,7 @@ fn last_words(end: &CellEnd) -> Option<Value> {
     let name = match end.report.outcome {
         Outcome::Ok | Outcome::Raised | Outcome::Exited(_) => return None,
         Outcome::Interrupted => "KeyboardInterrupt",
+        Outcome::Denied => "PermissionError",
         Outcome::TimedOut => "TimeoutError",
         Outcome::OutOfMemory => "MemoryError",
         Outcome::CpuExceeded

@@ -28,6 +28,9 @@ impl Session {
         request: CommandRequest,
     ) -> Result<Arc<Command>, SessionError> {
         self.start_something()?;
+        if self.review.asks_always() {
+            return Err(SessionError::NotApprovable);
+        }
         check_environment(&request.environment)?;
         if let Some(timeout) = request.timeout
             && (timeout.is_zero() || Instant::now().checked_add(timeout).is_none())

@@ -118,7 +118,11 @@ impl Teller {
             // The start is told by ourselves; a command has neither results nor exceptions; what was
             // dropped before this reader came is not missed by somebody who hears only what is new.
             Some(
-                Read::Gap(_) | Read::Event(_, Event::Start | Event::Result(_) | Event::Error(_)),
+                Read::Gap(_)
+                | Read::Event(
+                    _,
+                    Event::Start | Event::Approval(_) | Event::Result(_) | Event::Error(_),
+                ),
             ) => {}
         }
     }
