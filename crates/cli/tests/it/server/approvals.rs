@@ -279,6 +279,14 @@ fn another_digest_is_not_what_was_looked_at() {
 }
 
 #[test]
+fn nothing_that_is_not_shown_changes_what_runs() {
+    let scene = Scene::new(&[]);
+    let body = json!({"code": "print(1)", "policy": ASKS, "env": {"A": "B"}});
+    assert_eq!(scene.sandbox.post("/cells", &body).problem(), (400, "bad_request".to_owned()));
+    assert_eq!(scene.boss.get("/v1/approvals").json()["approvals"], json!([]));
+}
+
+#[test]
 fn no_decision_in_time_is_a_no() {
     let scene = Scene::new(&["approvals.timeout_seconds=1"]);
     let (cell, id) = scene.park("print(1)");
