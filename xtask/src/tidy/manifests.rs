@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 8] = [
+const DIRECTIONS: [Direction; 9] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
@@ -25,8 +25,25 @@ const DIRECTIONS: [Direction; 8] = [
         others: None,
     },
     Direction {
+        manifest: "crates/interpret/Cargo.toml",
+        ours: &[
+            "silica-domain",
+            "silica-engine",
+            "silica-policy",
+            "silica-sessions",
+            "silica-store",
+        ],
+        others: None,
+    },
+    Direction {
         manifest: "crates/server/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store", "silica-sessions"],
+        ours: &[
+            "silica-domain",
+            "silica-engine",
+            "silica-interpret",
+            "silica-sessions",
+            "silica-store",
+        ],
         others: None,
     },
     Direction {
@@ -36,6 +53,7 @@ const DIRECTIONS: [Direction; 8] = [
             "silica-gate",
             "silica-jail",
             "silica-engine",
+            "silica-interpret",
             "silica-store",
             "silica-sessions",
             "silica-server",
