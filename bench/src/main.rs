@@ -8,6 +8,7 @@ mod http;
 mod jobs;
 mod measure;
 mod plain;
+mod policy;
 
 use std::process::ExitCode;
 
@@ -67,8 +68,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let is_http = |only: &String| only.starts_with("http");
+    let is_policy = |only: &String| only.starts_with("policy");
     let mut rows = Vec::new();
-    if !arguments.only.as_ref().is_some_and(is_http) {
+    if arguments.only.as_ref().is_none_or(is_policy) {
+        rows.extend(policy::run_all(arguments.samples));
+    }
+    if !arguments.only.as_ref().is_some_and(|only| is_http(only) || is_policy(only)) {
         rows.extend(runtime.block_on(jobs::run_all(arguments))?);
     }
     if arguments.only.as_ref().is_none_or(is_http) {

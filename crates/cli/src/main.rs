@@ -3,6 +3,7 @@
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
 mod audit;
+mod check;
 mod config;
 mod doctor;
 mod home;
@@ -35,6 +36,8 @@ struct Arguments {
 enum Command {
     /// Run code in a sandbox of its own and show what comes out
     Run(Box<run::RunArgs>),
+    /// Read code and tell what a policy makes of it, without running it
+    Check(check::CheckArgs),
     /// Serve sandboxes over HTTP, with keys, quotas and an audit log
     Serve(Box<serve::ServeArgs>),
     /// Watch the sandboxes of a running server
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Template(arguments) => template::run(arguments),
         Command::Key(arguments) => key::run(arguments),

@@ -9,9 +9,22 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 9] = [
+const DIRECTIONS: [Direction; 10] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
+    Direction {
+        manifest: "crates/policy/Cargo.toml",
+        ours: &[],
+        others: Some(&[
+            "ruff_python_ast",
+            "ruff_python_parser",
+            "ruff_text_size",
+            "serde",
+            "stacker",
+            "thiserror",
+            "toml",
+        ]),
+    },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
     Direction {
         manifest: "crates/engine/Cargo.toml",
@@ -57,6 +70,7 @@ const DIRECTIONS: [Direction; 9] = [
             "silica-store",
             "silica-sessions",
             "silica-server",
+            "silica-policy",
         ],
         others: None,
     },
