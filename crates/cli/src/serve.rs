@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::settings::{AuditCode, LogFormat, LogLevel};
 use crate::config::{self, ServeFlags, Settings};
-use crate::home;
+use crate::{home, model};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
@@ -98,7 +98,8 @@ async fn serve(
     let address = server.address()?;
     let url = url(&settings, address.port());
     let app = app_options(&settings, &url, shown);
-    let router = silica_server::router(Arc::clone(&sessions), app)?;
+    let interpreter = model::interpreter(home, &settings, Arc::clone(&sessions))?;
+    let router = silica_server::router(Arc::clone(&sessions), interpreter, app)?;
     store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
     warn_if_public(&settings, address.ip());
     let mut stop = Stop::new()?;
@@ -208,7 +209,7 @@ async fn start_engine(
     Ok((engine, shown))
 }
 
-fn options(settings: &Settings) -> SessionsOptions {
+pub(crate) fn options(settings: &Settings) -> SessionsOptions {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
     SessionsOptions {

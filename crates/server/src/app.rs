@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::{Router, routing};
+use silica_interpret::Interpreter;
 use silica_sessions::Sessions;
 
 use crate::api::{
-    admin, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes, stats,
-    templates,
+    admin, audit, cells, commands, docs, files, health, interpret, kernels, keys, run, sandboxes,
+    stats, templates,
 };
 use crate::gatekeeper;
 use crate::links::LinkKey;
@@ -41,6 +42,7 @@ pub struct AppOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) interpreter: Arc<Interpreter>,
     pub(crate) options: Arc<AppOptions>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) link_key: Arc<LinkKey>,
@@ -53,12 +55,17 @@ impl FromRef<App> for Arc<Sessions> {
 }
 
 /// The whole service.
-pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<Router> {
+pub fn router(
+    sessions: Arc<Sessions>,
+    interpreter: Arc<Interpreter>,
+    options: AppOptions,
+) -> std::io::Result<Router> {
     let app = App {
         metrics: Arc::new(Metrics::new(&sessions)),
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,
+        interpreter,
     };
     Ok(routes()
         .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this address") })
@@ -90,6 +97,8 @@ routes! {
     get "/docs" => docs::page;
 
     post "/v1/run" => run::run;
+    post "/interpret" => interpret::simple;
+    post "/v1/interpret" => interpret::interpret;
 
     get "/v1/sandboxes" => sandboxes::list;
     post "/v1/sandboxes" => sandboxes::create;

@@ -7,6 +7,7 @@
 
 mod answers;
 mod errors;
+mod interpret;
 mod operations;
 mod page;
 mod parts;
@@ -31,8 +32,9 @@ pub(crate) fn page() -> &'static str {
 }
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("Run once", "Code in, everything out, sandbox gone."),
+    ("Interpret", "A prompt in, an answer out: a model writes code, which is checked and run."),
     ("Sandboxes", "Isolated places with their files, processes, limits and end."),
     (
         "Kernels",

@@ -6,7 +6,7 @@ use super::error::Problem;
 use super::keys::key;
 use super::load::Origins;
 use super::origin::Origin;
-use super::settings::Settings;
+use super::settings::{Provider, Settings};
 
 /// A default and the most that can be asked for.
 struct Pair {
@@ -43,6 +43,7 @@ pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Prob
         pairs.map(|pair| speaker.more_than(pair.value, pair.most)).collect();
     problems.extend(speaker.half_of_tls());
     problems.extend(speaker.limits());
+    problems.extend(speaker.half_of_a_model());
     problems
 }
 
@@ -71,6 +72,17 @@ impl Speaker<'_> {
         (tls.certificate.is_some() != tls.key.is_some()).then(|| {
             Problem::Together(format!("{certificate} and {key}; both or neither are needed"))
         })
+    }
+
+    fn half_of_a_model(&self) -> Option<Problem> {
+        let model = &self.settings.model;
+        let missing = match model.provider {
+            Provider::None => None,
+            Provider::Scripted => model.script.is_none().then_some("model.script"),
+            Provider::Anthropic | Provider::OpenAi => model.name.is_none().then_some("model.name"),
+        };
+        let [provider, missing] = ["model.provider", missing?].map(|path| self.value(path));
+        Some(Problem::Together(format!("{provider}, but {missing}; both are needed")))
     }
 
     fn limits(&self) -> Option<Problem> {
