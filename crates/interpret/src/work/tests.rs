@@ -155,9 +155,9 @@ async fn a_failure_goes_back_with_its_traceback() {
 
 #[tokio::test]
 async fn what_the_check_finds_goes_back_and_never_runs() {
-    let seen = program(&["```python\nimport os\n```", GOOD]).await;
+    let seen = program(&["```python\nimport subprocess\n```", GOOD]).await;
     assert_eq!((ending(&seen), seen.ran), (Ending::Answered, vec!["print(1)".to_owned()]));
-    assert!(seen.messages[2].text().contains("os"), "{:?}", seen.messages);
+    assert!(seen.messages[2].text().contains("subprocess"), "{:?}", seen.messages);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn rounds_run_out() {
     let third = "```python\nraise ValueError('worst')\n```";
     let seen = program(&[BAD, other, third, GOOD]).await;
     assert_eq!((ending(&seen), seen.requests), (Ending::Failed, 3));
-    let blocked = ["import os", "import os\nx = 1", "import os\nx = 2"];
+    let blocked = ["import subprocess", "import subprocess\nx = 1", "import subprocess\nx = 2"];
     let blocked = blocked.map(|code| format!("```python\n{code}\n```"));
     let seen = program(&blocked.each_ref().map(String::as_str)).await;
     assert_eq!((ending(&seen), seen.ran.len()), (Ending::Blocked, 0));
@@ -241,7 +241,7 @@ impl Approver for Person {
 async fn a_person_is_asked_before_anything_runs() {
     for (says, expected) in [(true, Ending::Answered), (false, Ending::Denied)] {
         let person = Arc::new(Person { says, asked: Mutex::default() });
-        let mut case = Case::new(&["```python\nimport os\n```", GOOD]);
+        let mut case = Case::new(&["```python\nimport subprocess\n```", GOOD]);
         case.consent = Consent::Everything(person.clone());
         let seen = case.run(false).await;
         assert_eq!((ending(&seen), seen.ran.len()), (expected, usize::from(says)));
@@ -274,8 +274,10 @@ async fn an_agent_without_end_is_stopped_and_every_call_has_its_reply() {
 
 #[tokio::test]
 async fn an_agents_code_is_checked_too() {
-    let seen = Case::calling(&["import os", "print(1)"], "Done.").run(true).await;
+    let seen = Case::calling(&["import subprocess", "print(1)"], "Done.").run(true).await;
     assert_eq!((ending(&seen), seen.ran), (Ending::Answered, vec!["print(1)".to_owned()]));
     let reply = &seen.messages[2].parts[0];
-    assert!(matches!(reply, Part::Reply(reply) if reply.failed && reply.text.contains("os")));
+    assert!(
+        matches!(reply, Part::Reply(reply) if reply.failed && reply.text.contains("subprocess"))
+    );
 }
