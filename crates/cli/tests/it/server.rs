@@ -8,6 +8,7 @@ mod contract;
 mod fairness;
 mod faults;
 mod files;
+mod interpret;
 mod keys;
 mod lives;
 mod stopping;

@@ -109,9 +109,7 @@ fn answer(mut stream: TcpStream, reply: &Reply) -> Option<()> {
     match reply {
         Reply::Status(status, headers, body) => {
             let mut text = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
-            for (name, value) in headers {
-                text += &format!("{name}: {value}\r\n");
-            }
+            text.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
             send(&format!(
                 "{text}content-type: application/json\r\nconnection: close\r\n\r\n{body}"
             ))

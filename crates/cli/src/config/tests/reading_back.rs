@@ -75,7 +75,16 @@ fn literal() -> impl Strategy<Value = String> {
     let origin = listen.clone().prop_map(|listen| format!("https://{listen}"));
     let path = pattern("(/[ -~é\"'\\\\]{1,8}){1,3}");
     let choice = prop::sample::select(vec![
-        "text", "json", "error", "trace", "full", "digest", "anthropic", "openai", "no", "bearer",
+        "text",
+        "json",
+        "error",
+        "trace",
+        "full",
+        "digest",
+        "anthropic",
+        "openai",
+        "no",
+        "bearer",
     ]);
     let text = prop_oneof![
         word.clone(),
