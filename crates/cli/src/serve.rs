@@ -50,11 +50,24 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
         tracing::warn!("{notice}");
     }
     let templates = templates(&home, &loaded.settings)?;
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(serve(&home, loaded.settings, templates, arguments.print));
     // Whatever still blocks a thread has nobody to work for any more.
     runtime.shutdown_background();
     status
+}
+
+/// A sandbox takes about ten descriptors, and many systems start programs with room for a hundred
+/// sandboxes.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
+        let error = &std::io::Error::from(errno) as &dyn std::error::Error;
+        tracing::warn!(error, "the number of open files stays low, and so does that of sandboxes");
+    }
 }
 
 fn start_logging(settings: &Settings) {

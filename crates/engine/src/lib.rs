@@ -6,6 +6,7 @@
 
 mod command;
 mod containment;
+mod control;
 mod engine;
 mod files;
 mod guest;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use axum::{Router, routing};
 use silica_interpret::Interpreter;
-use silica_sessions::Sessions;
+use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
     admin, audit, cells, commands, docs, files, health, interpret, kernels, keys, run, sandboxes,
@@ -60,8 +60,10 @@ pub fn router(
     interpreter: Arc<Interpreter>,
     options: AppOptions,
 ) -> std::io::Result<Router> {
+    let metrics = Arc::new(Metrics::new());
+    sessions.numbers().observe(Arc::clone(&metrics) as Arc<dyn Observer>);
     let app = App {
-        metrics: Arc::new(Metrics::new(&sessions)),
+        metrics,
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,

@@ -3,36 +3,33 @@
 use silica_domain::Limits;
 use silica_engine::Changes;
 use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
-use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant};
+use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant, Write};
 
 use crate::cell::CellEnd;
 use crate::command::CommandEnded;
 
-/// Writes that something begins; it must not begin before this has returned.
-pub(crate) async fn begin(
+/// What writes that something begins; it must not begin before that is written.
+pub(crate) fn begin(
     store: &Store,
     tenant: &Tenant,
     sandbox: &SandboxId,
     activity: Activity,
     code: &str,
     limits: &Limits,
-) -> Result<Ticket, StoreError> {
+) -> Result<Write<Ticket>, StoreError> {
     let mut begin = Begin::new(ExecutionId::random()?, tenant.clone(), activity);
     begin.sandbox = Some(sandbox.clone());
     begin.code = Some(code.to_owned());
     begin.limits = Some(limits.clone());
-    store.audit().begin(&begin).await
+    Ok(store.audit().begin(&begin))
 }
 
-/// Writes how something ended, beside whatever comes next. If that fails the log says what is true:
-/// that it is not finished.
+/// Writes how something ended, along with whatever is written next. If that fails the log says what
+/// is true: that it is not finished.
 pub(crate) fn finish(store: &Store, ticket: Ticket, finish: &Finish) {
-    let write = store.audit().finish(ticket, finish);
-    tokio::spawn(async move {
-        if let Err(error) = write.await {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "the end of an execution could not be recorded");
-        }
+    store.audit().finish(ticket, finish).put_aside(|error| {
+        let error = &error as &dyn std::error::Error;
+        tracing::error!(error, "the end of an execution could not be recorded");
     });
 }
 

@@ -1,13 +1,13 @@
 //! A cell from its being asked for to its being forgotten.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, Limits};
 use silica_engine::{Changes, Control, Report, Watcher};
-use silica_store::Timestamp;
-use tokio::sync::{mpsc, watch};
+use silica_store::{StoreError, Timestamp};
+use tokio::sync::{SetOnce, mpsc};
 
 use crate::error::SessionError;
 use crate::log::{Decoder, Event, EventLog, Text};
@@ -82,10 +82,15 @@ pub struct Cell {
     pub created_at: Timestamp,
     /// What it says.
     pub log: Arc<EventLog>,
-    phase: watch::Sender<CellPhase>,
+    phase: Mutex<CellPhase>,
+    /// Whether its beginning is on record, without which it does not begin; or why it is not. Who
+    /// waits for one of these three is not woken by the others.
+    recorded: SetOnce<()>,
+    refused: SetOnce<StoreError>,
+    ended: SetOnce<Arc<CellEnd>>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
-    granted: std::sync::Mutex<Duration>,
+    granted: Mutex<Duration>,
     timeout_max: Duration,
 }
 
@@ -103,7 +108,10 @@ impl Cell {
             kernel,
             created_at: Timestamp::now(),
             log: Arc::default(),
-            phase: watch::Sender::new(CellPhase::Queued),
+            phase: Mutex::new(CellPhase::Queued),
+            recorded: SetOnce::new(),
+            refused: SetOnce::new(),
+            ended: SetOnce::new(),
             controls,
             granted: timeout.into(),
             timeout_max,
@@ -113,29 +121,47 @@ impl Cell {
 
     /// How far it has come.
     pub fn phase(&self) -> CellPhase {
-        self.phase.borrow().clone()
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_phase(&self, phase: CellPhase) {
-        self.phase.send_replace(phase);
+    pub(crate) fn set_running(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
     }
 
-    /// Waits for its end.
-    pub async fn done(&self) -> Arc<CellEnd> {
-        let mut phase = self.phase.subscribe();
-        loop {
-            if let CellPhase::Done(end) = &*phase.borrow_and_update() {
-                return Arc::clone(end);
-            }
-            if phase.changed().await.is_err() {
-                // The sender lives in this very cell.
-                std::future::pending::<()>().await;
-            }
+    pub(crate) fn set_done(&self, end: Arc<CellEnd>) {
+        let done = CellPhase::Done(Arc::clone(&end));
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = done;
+        // It ends once.
+        let _ = self.ended.set(end);
+    }
+
+    /// Its beginning is on record, or could not be recorded.
+    pub(crate) fn set_recorded(&self, recorded: Result<(), StoreError>) {
+        // It is recorded once.
+        match recorded {
+            Ok(()) => drop(self.recorded.set(())),
+            Err(error) => drop(self.refused.set(error)),
+        }
+    }
+
+    /// Waits until its beginning is on record. One that cannot be recorded does not begin.
+    pub async fn begun(&self) -> Result<(), SessionError> {
+        tokio::select! {
+            () = self.recorded.wait() => Ok(()),
+            refused = self.refused.wait() => Err(refused.clone().into()),
+        }
+    }
+
+    /// Waits for its end. One that could not be recorded never began.
+    pub async fn done(&self) -> Result<Arc<CellEnd>, SessionError> {
+        tokio::select! {
+            end = self.ended.wait() => Ok(Arc::clone(end)),
+            refused = self.refused.wait() => Err(refused.clone().into()),
         }
     }
 
     fn control(&self, control: Control) -> Result<(), SessionError> {
-        if let CellPhase::Done(_) = *self.phase.borrow() {
+        if let CellPhase::Done(_) = self.phase() {
             return Err(SessionError::CellEnded(self.id.clone()));
         }
         // A full channel holds an interrupt already; a closed one belongs to a cell that has ended.
@@ -159,7 +185,7 @@ impl Cell {
 
     /// Gives it more time; returns what it has in all.
     pub fn extend(&self, more: Duration) -> Result<Duration, SessionError> {
-        let mut granted = self.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let total = granted.saturating_add(more);
         if total > self.timeout_max {
             let (total, most) = (total.as_secs(), self.timeout_max.as_secs());
@@ -174,7 +200,7 @@ impl Cell {
 
     /// What it costs to keep.
     pub(crate) fn kept_bytes(&self) -> usize {
-        let results = match &*self.phase.borrow() {
+        let results = match self.phase() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
             CellPhase::Queued | CellPhase::Running => 0,
         };

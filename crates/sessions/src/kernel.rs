@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admission::{Queued, Running};
 use crate::audit;
-use crate::cell::{Cell, CellEnd, CellPhase, KernelState, Scribe};
+use crate::cell::{Cell, CellEnd, KernelState, Scribe};
 use crate::error::SessionError;
 use crate::log::Event;
 use crate::session::Session;
@@ -281,7 +281,7 @@ impl Keeper {
             _ if dead => (Report::not_run(Outcome::SandboxDied), Changes::default()),
             (Some(turn), Some(kernel)) => {
                 self.session.note_files().await;
-                cell.set_phase(CellPhase::Running);
+                cell.set_running();
                 cell.log.push(Event::Start);
                 let mut scribe = Scribe::new(Arc::clone(&cell.log));
                 let report = kernel.run(&code, &limits, &mut scribe, &mut controls).await;
@@ -302,7 +302,7 @@ impl Keeper {
         drop(controls);
         let (kernel, lost) = self.after(&report).await;
         let end = Arc::new(CellEnd { report, files, kernel, lost, limits });
-        self.finish(&cell, end, ticket);
+        self.finish(&cell, &end, ticket);
     }
 
     async fn turn(
@@ -369,7 +369,7 @@ impl Keeper {
         }
     }
 
-    fn finish(&self, cell: &Arc<Cell>, end: Arc<CellEnd>, ticket: Ticket) {
+    fn finish(&self, cell: &Arc<Cell>, end: &Arc<CellEnd>, ticket: Ticket) {
         self.handle.set_current(None);
         self.handle.cells_run.fetch_add(1, Ordering::Relaxed);
         self.session.charge(&end.report);
@@ -387,12 +387,12 @@ pub(crate) fn give_up(session: &Session, job: Job) {
     let (report, lost) = (Report::not_run(outcome), Some(lost.to_owned()));
     let (files, kernel) = (Changes::default(), KernelState::Ended);
     let end = Arc::new(CellEnd { report, files, kernel, lost, limits: job.limits });
-    write_end(session, &job.cell, end, job.ticket);
+    write_end(session, &job.cell, &end, job.ticket);
 }
 
-fn write_end(session: &Session, cell: &Cell, end: Arc<CellEnd>, ticket: Ticket) {
-    audit::finish(session.store(), ticket, &audit::of_cell(&end));
-    cell.set_phase(CellPhase::Done(end));
+fn write_end(session: &Session, cell: &Cell, end: &Arc<CellEnd>, ticket: Ticket) {
+    audit::finish(session.store(), ticket, &audit::of_cell(end));
+    cell.set_done(Arc::clone(end));
     cell.log.push(Event::Done);
-    session.cell_ended();
+    session.cell_ended(cell, end);
 }

@@ -23,6 +23,6 @@ pub use kernel::{KernelInfo, KernelPhase};
 pub use log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
 pub use session::{EndReason, Session, SessionInfo};
 pub use sessions::{
-    Create, Numbers, RunReport, RunRequest, Sessions, SessionsOptions, limits_json,
+    Create, Numbers, Observer, RunReport, RunRequest, Sessions, SessionsOptions, limits_json,
 };
 pub use usage::Sample;

@@ -19,6 +19,7 @@ use crate::cell::Cell;
 use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
+use crate::sessions::Numbers;
 use crate::usage::{Sample, Samples};
 
 /// Kernels of one sandbox.
@@ -98,7 +99,7 @@ pub(crate) struct Terms {
     /// Whether it is made for a single cell and recorded nowhere.
     pub(crate) single: bool,
     /// What it counts for, given back when it is gone.
-    pub(crate) _place: Place,
+    pub(crate) place: Place,
 }
 
 /// What is known of a session.
@@ -135,6 +136,7 @@ pub struct Session {
     sandbox: Sandbox,
     store: Store,
     admission: Admission,
+    numbers: Arc<Numbers>,
     created_at: Timestamp,
     cells_asked: AtomicU64,
     cells_run: AtomicU64,
@@ -142,7 +144,7 @@ pub struct Session {
     files_touched: AtomicBool,
     snapshot: tokio::sync::Mutex<Option<Snapshot>>,
     ended: watch::Sender<Option<EndReason>>,
-    /// Whether nothing of it is left.
+    /// Whether nobody finds it any more.
     gone: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
@@ -155,6 +157,8 @@ struct Inner {
     kernels: Vec<Arc<KernelHandle>>,
     next_kernel: u64,
     cells: VecDeque<Arc<Cell>>,
+    /// What those of them cost that have ended.
+    kept_bytes: usize,
     commands: VecDeque<Arc<Command>>,
     next_command: u64,
     samples: Samples,
@@ -168,6 +172,7 @@ impl Session {
         mut sandbox: Sandbox,
         store: Store,
         admission: Admission,
+        numbers: Arc<Numbers>,
     ) -> Arc<Self> {
         let now = Instant::now();
         let kernel = sandbox.take_kernel();
@@ -179,6 +184,7 @@ impl Session {
             kernels: Vec::new(),
             next_kernel: 1,
             cells: VecDeque::new(),
+            kept_bytes: 0,
             commands: VecDeque::new(),
             next_command: 1,
             samples: Samples::default(),
@@ -189,6 +195,7 @@ impl Session {
             sandbox,
             store,
             admission,
+            numbers,
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
@@ -325,8 +332,8 @@ impl Session {
     }
 
     /// What it uses now.
-    pub async fn usage(&self) -> Sample {
-        let usage = self.sandbox.usage().await.unwrap_or_default();
+    pub fn usage(&self) -> Sample {
+        let usage = self.sandbox.usage();
         let (disk_bytes, files) = self.sandbox.files().space();
         Sample {
             at: Timestamp::now(),
@@ -344,11 +351,11 @@ impl Session {
     }
 
     /// Takes a sample if the last is older than `pause`.
-    pub(crate) async fn sample(&self, pause: Duration) {
+    pub(crate) fn sample(&self, pause: Duration) {
         if self.lock().sampled.elapsed() < pause {
             return;
         }
-        let sample = self.usage().await;
+        let sample = self.usage();
         let mut inner = self.lock();
         inner.sampled = Instant::now();
         inner.samples.add(sample);
@@ -367,7 +374,7 @@ impl Session {
         self.gone.send_replace(true);
     }
 
-    /// Waits until nothing of it is left, which somebody else sees to.
+    /// Waits until nobody finds it any more, which somebody else sees to.
     pub(crate) async fn gone(&self) {
         let mut gone = self.gone.subscribe();
         // Bounded as what is waited for is.
@@ -379,7 +386,18 @@ impl Session {
         *self.ended.borrow()
     }
 
-    /// Ends everything in it; returns when nothing is left.
+    /// Kills everything in it.
+    pub(crate) async fn kill(&self) {
+        // A zone that has gone took everything along.
+        if let Err(error) = self.sandbox.kill().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be killed");
+        }
+        // For its owner it is gone; for the server it counts until it has been cleared away.
+        self.terms.place.give_back_to_key();
+    }
+
+    /// Clears it away once it has been killed; returns when nothing is left.
     pub(crate) async fn take_down(&self) {
         let (kernels, cells, commands) = {
             let mut inner = self.lock();
@@ -398,7 +416,8 @@ impl Session {
         }
         let last_words = || async {
             for cell in &cells {
-                cell.done().await;
+                // One that was never recorded leaves nothing behind.
+                let _ = cell.done().await;
             }
             for command in &commands {
                 command.done().await;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Limits, Outcome};
@@ -117,12 +117,31 @@ pub struct Numbers {
     pub sandboxes_created: AtomicU64,
     /// Sandboxes ended, by the name of the reason.
     ended: Mutex<BTreeMap<&'static str, u64>>,
+    observer: OnceLock<Arc<dyn Observer>>,
+}
+
+/// Whoever keeps statistics.
+pub trait Observer: std::fmt::Debug + Send + Sync {
+    /// A cell has ended.
+    fn cell_ended(&self, end: &CellEnd);
 }
 
 impl Numbers {
     /// Sandboxes ended, by the name of the reason.
     pub fn ended(&self) -> BTreeMap<&'static str, u64> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells an observer from now on; the first is the only one.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        // A second one has no say.
+        let _ = self.observer.set(observer);
+    }
+
+    pub(crate) fn cell_ended(&self, end: &CellEnd) {
+        if let Some(observer) = self.observer.get() {
+            observer.cell_ended(end);
+        }
     }
 
     fn count_end(&self, reason: EndReason) {
@@ -138,7 +157,7 @@ pub struct Sessions {
     store: Store,
     options: SessionsOptions,
     admission: Admission,
-    numbers: Numbers,
+    numbers: Arc<Numbers>,
     live: Mutex<HashMap<SandboxId, Arc<Session>>>,
 }
 
@@ -159,7 +178,7 @@ impl Sessions {
             store,
             options,
             admission,
-            numbers: Numbers::default(),
+            numbers: Arc::default(),
             live: Mutex::default(),
         });
         tokio::spawn(look_after(Arc::downgrade(&sessions)));
@@ -280,7 +299,8 @@ impl Sessions {
             sandbox.set_up(&setup).await?;
         }
         let (store, admission) = (self.store.clone(), self.admission.clone());
-        let session = Session::start(terms, sandbox, store, admission);
+        let numbers = Arc::clone(&self.numbers);
+        let session = Session::start(terms, sandbox, store, admission, numbers);
         Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
     }
 
@@ -326,7 +346,7 @@ impl Sessions {
             timeout: create.timeout.unwrap_or(options.timeout),
             timeout_max: options.timeout_max,
             single,
-            _place: self.admission.sandbox(tenant)?,
+            place: self.admission.sandbox(tenant)?,
         })
     }
 
@@ -353,7 +373,7 @@ impl Sessions {
         }
         let cell = CellRequest { code: request.code, kernel: None, timeout: request.timeout };
         let cell = session.submit(cell).await?;
-        let end = cell.done().await;
+        let end = cell.done().await?;
         let alive = end.report.outcome != Outcome::SandboxDied;
         let outputs = if request.outputs.is_empty() || !alive {
             let gone = |path| (path, Err("the sandbox ended".to_owned()));
@@ -402,15 +422,34 @@ impl Sessions {
 
     /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
     pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        self.end_with(session, reason, !session.is_single()).await;
+        if self.stop(session, reason, !session.is_single()).await {
+            session.take_down().await;
+        }
     }
 
-    async fn end_with(&self, session: &Arc<Session>, reason: EndReason, recorded: bool) {
+    /// Ends a session for its owner: returns when nothing in it runs and nobody finds it any more. What
+    /// it held is given back beside, in a few milliseconds.
+    pub async fn delete(self: &Arc<Self>, session: Arc<Session>) {
+        let sessions = Arc::clone(self);
+        // A client that goes away does not keep it alive.
+        let stopped = tokio::spawn(async move {
+            if sessions.stop(&session, EndReason::Deleted, true).await {
+                tokio::spawn(async move { session.take_down().await });
+            }
+        });
+        // One that panicked is found and ended when its time is up.
+        let _ = stopped.await;
+    }
+
+    /// Kills what is in a session, records its end and forgets it; false if somebody else has. What it
+    /// held is still to be given back.
+    async fn stop(&self, session: &Session, reason: EndReason, recorded: bool) -> bool {
         if !session.mark_ended(reason) {
-            return session.gone().await;
+            session.gone().await;
+            return false;
         }
-        let usage = if recorded { Some(session.usage().await) } else { None };
-        session.take_down().await;
+        let usage = recorded.then(|| session.usage());
+        session.kill().await;
         if let Some(usage) = usage {
             self.numbers.count_end(reason);
             self.record_end(session.id(), reason, &usage).await;
@@ -418,6 +457,7 @@ impl Sessions {
         // Last: whoever does not find it here any more reads the record.
         self.lock().remove(session.id());
         session.mark_gone();
+        true
     }
 
     async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
@@ -479,7 +519,7 @@ async fn look_after(sessions: std::sync::Weak<Sessions>) {
                     let sessions = Arc::clone(&sessions);
                     tokio::spawn(async move { sessions.end(&session, reason).await });
                 }
-                None => session.sample(SAMPLE_PAUSE).await,
+                None => session.sample(SAMPLE_PAUSE),
             }
         }
     }
@@ -506,7 +546,9 @@ impl Drop for Unclaimed {
         if let Some(session) = self.session.take() {
             let sessions = Arc::clone(&self.sessions);
             tokio::spawn(async move {
-                sessions.end_with(&session, EndReason::Deleted, false).await;
+                if sessions.stop(&session, EndReason::Deleted, false).await {
+                    session.take_down().await;
+                }
             });
         }
     }

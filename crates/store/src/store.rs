@@ -241,7 +241,7 @@ impl Writing {
         let chain = Arc::new(ChainKey::for_writing(&connection, place)?);
         let keeper = (options.access == Access::Server).then(|| Keeper::new(place, options));
         let nudge = keeper.as_ref().map(Keeper::nudge);
-        let writer = Writer::start(connection, place.clone(), nudge)?;
+        let writer = Writer::start(connection, place.clone(), options.durability, nudge)?;
         if let Some(keeper) = keeper {
             keeper.start(writer.downgrade(), Arc::clone(&chain))?;
         }

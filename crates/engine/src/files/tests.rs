@@ -105,6 +105,14 @@ impl Ground {
         drain(self.files.read(&guest(path))?)
     }
 
+    /// What happened since a snapshot, which becomes one of now.
+    fn changes(&self, snapshot: &mut Snapshot) -> Changes {
+        let now = self.files.snapshot().unwrap();
+        let changes = now.since(snapshot);
+        *snapshot = now;
+        changes
+    }
+
     /// Everything below a path, as the files say, with `/` behind directories.
     fn names(&self, path: &str) -> Vec<String> {
         let listing = self.files.list(&guest(path), DEPTH_MAX).unwrap();

@@ -14,7 +14,6 @@ use super::{seconds, session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
-use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::render::{self, Detail};
 use crate::stream::{self, Told};
@@ -90,13 +89,14 @@ pub(crate) async fn create(
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
     let request = CellRequest { code: body.code, kernel: body.kernel, timeout };
     let cell = session.submit(request).await?;
-    count(&app.metrics, &cell);
     if body.background {
+        cell.begun().await?;
         let answer = Answer(render::cell(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
     let leash = Leash::new(&cell, body.on_disconnect);
     if stream::wanted(&headers) {
+        cell.begun().await?;
         let reader = cell.log.read(0);
         let place = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
         return Ok(stream::located(
@@ -104,16 +104,10 @@ pub(crate) async fn create(
             &place,
         ));
     }
-    cell.done().await;
+    cell.done().await?;
     let mut leash = leash;
     leash.0 = None;
     Ok(Answer(render::cell(&cell, Detail::Full)).into_response())
-}
-
-/// Counts a cell when it has ended, whoever listens then.
-pub(crate) fn count(metrics: &Arc<Metrics>, cell: &Arc<Cell>) {
-    let (metrics, cell) = (Arc::clone(metrics), Arc::clone(cell));
-    tokio::spawn(async move { metrics.cell(&*cell.done().await) });
 }
 
 /// `GET …/cells`

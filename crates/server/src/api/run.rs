@@ -83,7 +83,6 @@ pub(crate) async fn run(
         output_bytes_max: OUTPUT_BYTES_MAX,
     };
     let report = app.sessions.run(&caller.tenant, request).await?;
-    app.metrics.cell(&report.end);
     let mut value = render::cell(&report.cell, Detail::Full);
     let outputs = report.outputs.into_iter().map(|(path, read)| match read {
         Ok(bytes) => json!({

@@ -51,7 +51,7 @@ impl Session {
         let (limits, shown) = (&self.terms.limits, request.what.shown());
         let begun =
             audit::begin(&self.store, self.tenant(), self.id(), Activity::Command, &shown, limits);
-        let ticket = begun.await?;
+        let ticket = begun?.await?;
         let process = match self.sandbox.start_command(&spec).await {
             Ok(process) => process,
             Err(error) => {
