@@ -14,6 +14,7 @@ def inside(way):
     import time
 
     attack.say(f"running {way}", True)
+    open(f"/workspace/began{way}", "w").close()
     if way == 0:
         while True:
             pass
@@ -34,16 +35,13 @@ def inside(way):
 
 
 def outside(trial):
-    import time
-
     from harness.trial import eventually
 
     base = f"/v1/sandboxes/{trial.id}"
     for way in range(4):
         cell = trial.start(f"inside({way})", timeout_seconds=60)
-        said = lambda: "\x1e" in (trial.api.want(200, "GET", f"{base}/cells/{cell}").get("stdout") or "")
-        trial.check(eventually(said), f"way {way} does not begin")
-        time.sleep(0.05)
+        began = trial.api.files(trial.id, "/stat", path=f"began{way}")
+        trial.check(eventually(lambda: trial.api.call("GET", began).status == 200), f"way {way} does not begin")
         if way < 3:
             trial.api.call("POST", f"{base}/cells/{cell}/interrupt", {})
         else:
