@@ -239,31 +239,32 @@ class Trial:
         finally:
             server.close()
 
-    def bearable(self, entry: str = "inside()") -> None:
+    def bearable(self, entry: str = "inside()") -> int:
         """That others are served beside the attack as they are beside an honest busy loop of the same limits.
 
         Twice as long is allowed, for the median; the attack is given more than one chance to be bearable, because a busy
         machine is not its fault. Without control groups there is no share to promise, only that others are served.
+        Returns how many processes the attack was seen to have.
         """
-        pairs = []
+        pairs, seen = [], 0
         for _ in range(DURING_ATTEMPTS):
-            honest = self._median_beside("while True: pass")
-            attacked = self._median_beside(cases.program(self.case.attack, self.host.told, entry))
+            honest, _ = self._median_beside("while True: pass")
+            attacked, seen = self._median_beside(cases.program(self.case.attack, self.host.told, entry))
             pairs.append((round(honest, 3), round(attacked, 3)))
             if not self.enforced("cpu_share") or attacked <= max(2 * honest, DURING_FLOOR):
-                return
+                return seen
         self.check(False, f"others wait too long beside it (seconds honest, attacked): {pairs}")
+        return seen
 
-    def _median_beside(self, code: str) -> float:
+    def _median_beside(self, code: str) -> tuple[float, int]:
         sandbox = self.sandbox(**self.case.option("NEW", {}))
         body = {"code": code, "background": True, "timeout_seconds": self.case.option("TIMEOUT", 20)}
-        cell = self.api.want(202, "POST", f"/v1/sandboxes/{sandbox.id}/cells", body)["id"]
+        self.api.want(202, "POST", f"/v1/sandboxes/{sandbox.id}/cells", body)
         times = [self.scene.probe.live() for _ in range(DURING_SAMPLES)]
-        said = self.api.want(200, "GET", f"/v1/sandboxes/{sandbox.id}/cells/{cell}")
-        self.hear(said.get("stdout") or "")
+        seen = len(self.inhabitants(sandbox))
         self.end(sandbox)
         self.sandboxes.remove(sandbox)
-        return statistics.median(times)
+        return statistics.median(times), seen
 
     def finally_do(self, action: Callable[[], object]) -> None:
         """Something to be done when the case is over, whatever became of it."""

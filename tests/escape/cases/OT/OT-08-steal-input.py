@@ -32,7 +32,7 @@ def inside():
 def outside(trial):
     trial.run()
     trial.equal(trial.found.get("stdin"), ["", ""], "standard input")
-    cell = trial.api.cell(trial.id, "print('own')", timeout_seconds=3)
+    cell = trial.api.cell(trial.id, "print('own')", timeout_seconds=1)
     trial.check(cell["outcome"] in ("ok", "timed_out", "disconnected", "vanished", "exited", "crashed"), f"the next cell: {cell['outcome']}")
     trial.equal(trial.victim._cell("print('other')"), "other", "another session")
     trial.api.want(200, "POST", f"/v1/sandboxes/{trial.id}/kernels/k1/restart", {})

@@ -30,7 +30,8 @@ def inside():
 def outside(trial):
     import re
 
-    plain = re.compile(r"[\w.+*-]+/[\w.+;= *-]+", re.ASCII)
+    # A type is a key in JSON and nothing else: no path is made of it, so printable characters are enough.
+    plain = re.compile(r"[\x21-\x7e]+")
     for result in trial.cell["results"]:
         for kind in result["data"]:
             trial.check(plain.fullmatch(kind) and len(kind) < 256, f"a type {kind[:60]!r}")
