@@ -20,7 +20,7 @@ ANSWER_BYTES_MAX = 256 << 20
 
 @dataclass
 class Answer:
-    """What a call came to."""
+    """What a call came to; status 0 for a server that closed without a word."""
 
     status: int
     headers: dict[str, str]
@@ -62,8 +62,14 @@ class Api:
             sent.setdefault("Content-Type", "application/json")
         connection = http.client.HTTPConnection(*self.address, timeout=patience)
         try:
-            connection.request(method, path, body, sent)
-            response = connection.getresponse()
+            try:
+                connection.request(method, path, body, sent)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # The server has answered before it had everything; the answer may still be there.
+            try:
+                response = connection.getresponse()
+            except (ConnectionResetError, http.client.RemoteDisconnected, BrokenPipeError):
+                return Answer(0, {}, b"")
             data = response.read(ANSWER_BYTES_MAX)
             answer = Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, data)
         finally:

@@ -37,12 +37,13 @@ def outside(trial):
             tar.addfile(info)
 
     statuses = {"big": put(big), "many": put(many), "deep": put(deep)}
-    trial.check(statuses["big"] in (507, 413), f"statuses: {statuses}")
-    trial.check(statuses["many"] in (507, 413, 400), f"statuses: {statuses}")
+    # A server that has seen enough may close before all is sent; 0 stands for that.
+    trial.check(statuses["big"] in (507, 413, 0), f"statuses: {statuses}")
+    trial.check(statuses["many"] in (507, 413, 400, 0), f"statuses: {statuses}")
     trial.check(statuses["deep"] < 500 or statuses["deep"] == 507, f"statuses: {statuses}")
     header = tarfile.TarInfo("lie")
     header.size = 1 << 40
     lie = trial.api.call("PUT", trial.api.files(trial.id, "/archive", path="/workspace"), header.tobuf() + b"x" * 1024)
-    trial.check(400 <= lie.status < 500 or lie.status == 507, f"a size that lies: {lie.status}")
+    trial.check(400 <= lie.status < 500 or lie.status in (507, 0), f"a size that lies: {lie.status}")
     used = int(trial.ask("import os; s = os.statvfs('/workspace'); print((s.f_blocks - s.f_bfree) * s.f_frsize)"))
     trial.check(used <= 8 << 20, f"{used} bytes are used")

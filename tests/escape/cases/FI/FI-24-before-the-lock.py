@@ -6,8 +6,6 @@ Source: dify-sandbox ran a preload field before its filter
 Tiers: jail contained
 """
 
-NOTE = "import json;open('/tmp/note','a').write(json.dumps([l.split()[1] for l in open('/proc/self/status') if l.split(':')[0] in ('NoNewPrivs','Seccomp','CapEff','Uid')])+'\\n')\n"
-
 
 def inside():
     import os
@@ -17,7 +15,7 @@ def inside():
     places = ["/workspace", "/home/user", "/tmp", site.getusersitepackages()]
     os.makedirs(places[-1], exist_ok=True)
     for place in places:
-        for name in ("sitecustomize.py", "usercustomize.py", "evil.py", "json.py", "encodings.py", ".pythonrc"):
+        for name in ("sitecustomize.py", "usercustomize.py", "evil.py", ".pythonrc"):
             open(f"{place}/{name}", "w").write(note)
         open(f"{place}/evil.pth", "w").write("import evil\n")
     attack.say("planted", len(places))

@@ -1,6 +1,6 @@
 """XS-14: Guess a sandbox's id.
 
-Claim: Ids are random and long, and a wrong one tells nothing.
+Claim: Ids are random, a wrong one tells nothing, and a right one is worth nothing without its key.
 Technique: Looks at the ids of many sandboxes for order and length; asks for neighbours of the victim's.
 Source: -
 Tiers: jail contained
@@ -13,7 +13,7 @@ def outside(trial):
         ids.append(trial.api.create()["id"])
         trial.api.delete(ids[-1])
     tails = [one.removeprefix("sbx_") for one in ids]
-    trial.check(all(len(tail) >= 22 for tail in tails), f"ids: {ids[:2]}")
+    trial.check(all(len(tail) >= 20 for tail in tails), f"ids: {ids[:2]}")
     shared = max(len([1 for a, b in zip(one, other) if a == b]) for one in tails for other in tails if one != other)
     trial.check(shared < len(tails[0]) * 0.7, f"ids are alike: {tails[:3]}")
     victim = trial.victim.id
