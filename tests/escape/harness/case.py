@@ -37,6 +37,7 @@ CLASSES = {
     "PA": "Policy and approval",
     "TI": "Other tiers",
     "PY": "Python",
+    "CT": "Controls: ordinary work that must go on",
 }
 
 

@@ -28,4 +28,6 @@ def outside(trial):
     others = [trial.victim._cell("print('mine')") for _ in range(10)]
     trial.equal(set(others), {"mine"}, "what the victim reads")
     words = trial.ask("import time; time.sleep(0.2); print('end')")
-    trial.check(set(words.split()) <= {"LATEWORD", "end"} and words.endswith("end"), f"the next cell: {words[:200]!r}")
+    # Pieces of late words may come before and after its own, and no other's.
+    rest = words.replace("LATEWORD", "").split()
+    trial.check(rest == ["end"], f"the next cell: {rest}")
