@@ -8,6 +8,8 @@ mod command;
 mod containment;
 mod engine;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guest;
 mod inputs;
 mod kernel;

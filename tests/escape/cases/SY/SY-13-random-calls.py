@@ -83,12 +83,14 @@ def outside(trial):
     cell = trial.run(f"inside({60 if trial.long else 2})")
     trial.check(cell["outcome"] in ENDS, f"the attack ended in {cell['outcome']}: {cell['error']}")
     trial.check(trial.found.get("made", 1000) > 500, f"too few calls were made: {trial.found}")
-    trial.equal(kernel_alarms(), before, "what the kernel complained of")
+    trial.equal(kernel_alarms() - before, set(), "what the kernel complained of")
 
 
 def kernel_alarms():
     import subprocess
 
     ran = subprocess.run(["dmesg"], capture_output=True, text=True)
-    words = ("Oops", "BUG:", "WARNING:", "general protection", "KASAN", "kernel panic")
-    return [line for line in ran.stdout.splitlines() if any(word in line for word in words)]
+    # What a program did to itself is logged too, and is no complaint of the kernel's about the kernel.
+    words = ("Oops", "BUG:", "WARNING:", "general protection fault, probably", "KASAN", "Kernel panic")
+    lines = [line for line in ran.stdout.splitlines() if " traps: " not in line]
+    return {line for line in lines if any(word in line for word in words)}
