@@ -6,7 +6,7 @@ from harness.case import CLASSES, ROOT, Case, Pending
 from harness.suite import Outcome
 
 DOCUMENT = ROOT.parent.parent / "docs" / "containment.md"
-TEXTS = ROOT / "preface.md"
+TEXTS = ROOT / "preface.txt"
 
 OTHER_TIERS = "pending: tiers"
 
