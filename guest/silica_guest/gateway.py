@@ -12,6 +12,29 @@ import os
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate.so")
 
 
+class ArenaAllocator(ctypes.Structure):
+    """CPython's `PyObjectArenaAllocator`."""
+
+    _fields_ = (("ctx", ctypes.c_void_p), ("alloc", ctypes.c_void_p), ("free", ctypes.c_void_p))
+
+
+def keep_objects_together(path: str = LIBRARY) -> bool:
+    """Has CPython keep the objects it makes from now on in one stretch of memory; False if there is none.
+
+    What it holds already stays where it is, and is given back to the kernel if it is ever freed.
+    """
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return False  # Whoever needs it for more than speed finds out next.
+    if library.silica_arena_reserve() < 0:
+        return False
+    address = lambda function: ctypes.cast(function, ctypes.c_void_p)  # noqa: E731
+    allocator = ArenaAllocator(None, address(library.silica_arena_alloc), address(library.silica_arena_free))
+    ctypes.pythonapi.PyObject_SetArenaAllocator(ctypes.byref(allocator))
+    return True
+
+
 class Gate:
     """The native calls with the entry buffer they share.
 

@@ -10,6 +10,7 @@ import builtins
 import os
 import sys
 
+USER_SITE = "/.local/lib/python%d.%d/site-packages" % sys.version_info[:2]
 GUEST_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -65,8 +66,7 @@ def add_user_site() -> None:
     home = os.environ.get("HOME")
     if not home:
         return
-    major, minor = sys.version_info[:2]
-    folder = f"{home}/.local/lib/python{major}.{minor}/site-packages"
+    folder = home + USER_SITE
     if folder in sys.path or not os.path.isdir(folder):
         return
     position = next((i for i, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))

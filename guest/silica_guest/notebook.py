@@ -10,7 +10,6 @@ import builtins
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 from IPython.core import interactiveshell
@@ -121,22 +120,24 @@ class NotebookShell(InteractiveShell):
 
     showindentationerror = showsyntaxerror
 
-    @contextmanager
-    def cell(self, code: str):
-        """Puts IPython's traps and events around a cell run by `shell`."""
-        own = shell.current
-        self.execution_count = own.count
+    def cell_begins(self, code: str) -> None:
+        """Counts a cell run by `shell`, and fires the events that come before it."""
+        self.execution_count = shell.current.count
         self.history_manager.input_hist_raw.append(code)
-        info = ExecutionInfo(code, True, False, True, None)
-        self._cell_result = ExecutionResult(info)
-        self.events.trigger("pre_execute")
-        self.events.trigger("pre_run_cell", info)
-        with self.builtin_trap, self.display_trap:
-            yield
+        # A cell may have taken it; IPython's own cells find it in place.
+        sys.displayhook = self.displayhook
+        if any(self.events.callbacks.values()):
+            info = ExecutionInfo(code, True, False, True, None)
+            self._cell_result = ExecutionResult(info)
+            self.events.trigger("pre_execute")
+            self.events.trigger("pre_run_cell", info)
 
     def cell_finished(self) -> None:
         """Fires the events that follow a cell, failed or not."""
         result = self.__dict__.pop("_cell_result", None)
+        if result is None and any(self.events.callbacks.values()):
+            # The cell itself has registered for them.
+            result = ExecutionResult(ExecutionInfo(shell.current.last_input, True, False, True, None))
         if result is not None:
             self.events.trigger("post_execute")
             self.events.trigger("post_run_cell", result)
@@ -170,6 +171,9 @@ def create(own: shell.Shell) -> NotebookShell:
     notebook.execution_count = max(own.count, 1)
     notebook.loop_runner = own.run_coroutine
     notebook.configurables.append(InlineBackend.instance())
+    # For good, and not once for every cell: nothing else runs in between.
+    notebook.builtin_trap.__enter__()
+    notebook.display_trap.__enter__()
     for module, name, formatter in RICH_TYPES:
         notebook.display_formatter.mimebundle_formatter.for_type_by_name(module, name, formatter)
     return notebook

@@ -84,8 +84,8 @@ class Shell:
         if self.notebook is None:
             self._execute(tree, python, filename)
         else:
-            with self.notebook.cell(code):
-                self._execute(self.notebook.transform_ast(tree), python, filename)
+            self.notebook.cell_begins(code)
+            self._execute(self.notebook.transform_ast(tree), python, filename)
 
     def start_over(self) -> None:
         """Forgets that cells have run, but not what they left in the namespace."""

@@ -208,11 +208,12 @@ def main() -> int:
     os.environ.pop("LD_BIND_NOW", None)  # For this process; the user's own need not wait.
     modules = [name for name in os.environ.pop("SILICA_PRELOAD", "").split(",") if name]
     try:
+        from silica_guest.gateway import Gate, keep_objects_together
+
+        keep_objects_together()
         interpreter.configure_streams()
         shell = preload(modules)
         warm(shell)
-        from silica_guest.gateway import Gate
-
         gate = Gate(MASTER_FD)
         settle()
         if gate.lock() < 0:

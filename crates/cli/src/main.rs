@@ -2,7 +2,10 @@
 //!
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
+mod approvals;
 mod audit;
+mod check;
+mod client;
 mod config;
 mod doctor;
 mod home;
@@ -35,12 +38,16 @@ struct Arguments {
 enum Command {
     /// Run code in a sandbox of its own and show what comes out
     Run(Box<run::RunArgs>),
+    /// Read code and tell what a policy makes of it, without running it
+    Check(check::CheckArgs),
     /// Serve sandboxes over HTTP, with keys, quotas and an audit log
     Serve(Box<serve::ServeArgs>),
     /// Watch the sandboxes of a running server
     Top(top::TopArgs),
     /// Build, list, show and remove templates
     Template(template::TemplateArgs),
+    /// See what waits for a person on a running server, and decide
+    Approvals(approvals::ApprovalsArgs),
     /// Make, list and revoke keys
     Key(key::KeyArgs),
     /// Look at the audit log, export it, and check that nobody changed it
@@ -65,7 +72,9 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Approvals(arguments) => approvals::run(arguments),
         Command::Template(arguments) => template::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Audit(arguments) => audit::run(arguments),

@@ -11,14 +11,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome};
-use silica_jail::cgroup::Usage;
+use silica_jail::cgroup::{Meter, Usage};
 use silica_jail::protocol::{How, Verb};
-use tokio::io::AsyncWriteExt;
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::control::{self, FromGuestEnd, ToGuestEnd};
 use crate::output::HeadTail;
 use crate::wire::{self, FrameReader, FromGuest, ToGuest, WireError};
 use crate::zone::{CallError, Life, Reply, ZoneHandle, borrowed};
@@ -179,10 +177,10 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Kernel {
     id: u64,
-    shell: u64,
     zone: ZoneHandle,
-    frames: FrameReader<OwnedReadHalf>,
-    to_guest: OwnedWriteHalf,
+    meter: Arc<Meter>,
+    frames: FrameReader<FromGuestEnd>,
+    to_guest: ToGuestEnd,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
     life: watch::Receiver<Life>,
@@ -190,6 +188,8 @@ pub struct Kernel {
     greeted: bool,
     alive: bool,
     rehearsing: bool,
+    /// Variables for the next cell alone.
+    lent: BTreeMap<String, String>,
     /// The zone's answer, looked at only if the interpreter never speaks.
     entered: Option<oneshot::Receiver<Reply>>,
 }
@@ -217,13 +217,13 @@ impl Kernel {
     fn connect(zone: &ZoneHandle, shell: u64, id: u64) -> std::io::Result<(Self, GuestEnds)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let (from_guest, to_guest) = UnixStream::from_std(ours)?.into_split();
+        let (from_guest, to_guest) = control::split(ours.into())?;
         let pair = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let ((stdout, guest_stdout), (stderr, guest_stderr)) = (pair()?, pair()?);
         let kernel = Self {
             id,
-            shell,
             zone: zone.clone(),
+            meter: Arc::default(),
             frames: FrameReader::new(from_guest, IDLE_BODY_BYTES_MAX),
             to_guest,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
@@ -233,6 +233,7 @@ impl Kernel {
             greeted: false,
             alive: true,
             rehearsing: false,
+            lent: BTreeMap::new(),
             entered: None,
         };
         Ok((kernel, GuestEnds([theirs.into(), guest_stdout, guest_stderr])))
@@ -294,6 +295,11 @@ impl Kernel {
         }
     }
 
+    /// Sets variables for the next cell alone; after it they are what they were.
+    pub fn lend(&mut self, environment: BTreeMap<String, String>) {
+        self.lent = environment;
+    }
+
     /// Runs one cell to its end, whatever that is.
     pub async fn run(
         &mut self,
@@ -327,8 +333,7 @@ impl Kernel {
     /// come from the zone: between cells an interpreter says nothing, so anything to read is bad.
     pub fn is_alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let socket: &UnixStream = self.to_guest.as_ref();
-        let mut watched = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        let mut watched = [PollFd::new(&self.to_guest, PollFlags::IN | PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let silent = !self.greeted || matches!(poll(&mut watched, Some(&now)), Ok(0));
         self.alive && silent && *self.life.borrow() == Life::Alive
@@ -353,8 +358,13 @@ impl Kernel {
         let _ = self.zone.call(Verb::Signal { kernel: self.id, signal }, &[]).await;
     }
 
-    async fn usage(&self) -> Option<Usage> {
-        crate::sandbox::usage(&self.zone, self.shell).await
+    /// Has cells account for what the sandbox uses.
+    pub(crate) fn measure(&mut self, meter: &Arc<Meter>) {
+        self.meter = Arc::clone(meter);
+    }
+
+    fn usage(&self) -> Usage {
+        self.meter.read()
     }
 }
 

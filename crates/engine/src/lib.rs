@@ -6,6 +6,7 @@
 
 mod command;
 mod containment;
+mod control;
 mod engine;
 mod files;
 #[cfg(feature = "fuzzing")]
@@ -27,8 +28,9 @@ pub use command::{
 pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, Interpreter, ZygotePolicy};
 pub use files::{
     Archived, ChangedFile, Changes, DEPTH_MAX, ENTRIES_MAX, Existing, Extracted, FILE_MODE_DEFAULT,
-    FileError, FileKind, FileStat, Files, GuestPath, Listed, Listing, Made, Opened, Overwrite,
-    Owner, Parents, Range, Reader, Removal, SCAN_ENTRIES_MAX, Snapshot, WriteOptions, Writer,
+    FileError, FileKind, FileStat, Files, GuestPath, Happening, Listed, Listing, Made, Metadata,
+    Notice, Opened, Overwrite, Owner, Parents, Range, Reach, Reader, Removal, SCAN_ENTRIES_MAX,
+    Snapshot, Watch, WriteOptions, Writer,
 };
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_domain::{Containment, Limits};
-use silica_jail::cgroup::Usage;
+use silica_jail::cgroup::{Gauge, Meter, Usage};
 use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
 use tokio::sync::{mpsc, watch};
 
@@ -57,6 +57,7 @@ pub struct Sandbox {
     life: watch::Receiver<Life>,
     /// The first interpreter, until somebody takes it.
     kernel: Option<Kernel>,
+    meter: Arc<Meter>,
     files: Arc<Files>,
     commands: Commands,
     containment: Containment,
@@ -83,21 +84,21 @@ impl Sandbox {
         let life = zone.watch_shell(id);
         let shell = zone.send(verb, &trees).map_err(CreateError::Shell)?;
         let mut guard = EndOnDrop { id, zone, armed: true };
-        let kernel = Kernel::start(zone, id, plan.how.clone(), plan.faults.enter_step)
+        let mut kernel = Kernel::start(zone, id, plan.how.clone(), plan.faults.enter_step)
             .map_err(CreateError::Kernel)?;
         let answer = shell.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Shell)?;
-        let (Answer::Shell, fds) = answer else {
+        let (Answer::Shell { gauges }, fds) = answer else {
             return Err(CreateError::WrongAnswer);
         };
-        let [_pidfd, writable] =
-            <[OwnedFd; 2]>::try_from(fds).map_err(|_| CreateError::WrongAnswer)?;
+        let (writable, meter) = take(&gauges, fds).ok_or(CreateError::WrongAnswer)?;
+        kernel.measure(&meter);
         let files = Files::new(writable, disk_bytes).map_err(|_| CreateError::WrongAnswer)?;
         guard.armed = false;
         let files = Arc::new(files);
         let commands = Commands::new(plan.surroundings);
         let (zone, how, kernel) = (zone.clone(), plan.how, Some(kernel));
         let ended = AtomicBool::new(false);
-        Ok(Self { id, zone, how, life, kernel, files, commands, containment, ended })
+        Ok(Self { id, zone, how, life, kernel, meter, files, commands, containment, ended })
     }
 
     /// Takes the first interpreter out, for use beside this.
@@ -107,7 +108,9 @@ impl Sandbox {
 
     /// Starts a further interpreter of the same kind, with variables of its own.
     pub fn start_kernel(&self) -> Result<Kernel, KernelError> {
-        Kernel::start(&self.zone, self.id, self.how.clone(), 0)
+        let mut kernel = Kernel::start(&self.zone, self.id, self.how.clone(), 0)?;
+        kernel.measure(&self.meter);
+        Ok(kernel)
     }
 
     /// Waits until the whole sandbox has ended without having been asked to; tells whether for lack
@@ -177,14 +180,22 @@ impl Sandbox {
     }
 
     /// What it has used so far.
-    pub async fn usage(&self) -> Option<Usage> {
-        usage(&self.zone, self.id).await
+    pub fn usage(&self) -> Usage {
+        self.meter.read()
     }
 
     /// Whether all of it has ended, by itself or because it was asked to.
     pub fn is_dead(&self) -> bool {
         let alive = *self.life.borrow() == Life::Alive && self.life.has_changed().is_ok();
         !alive || self.ended.load(Ordering::Acquire)
+    }
+
+    /// Kills everything in it; returns when the kernel has been told, which lets none of it go on.
+    /// It is still to be ended.
+    pub async fn kill(&self) -> Result<(), CallError> {
+        self.ended.store(true, Ordering::Release);
+        self.zone.forget_shell(self.id);
+        self.zone.call(Verb::Kill { shell: self.id }, &[]).await.map(drop)
     }
 
     /// Ends it; returns when no process, mount or group of it is left.
@@ -236,12 +247,11 @@ fn end(zone: &ZoneHandle, shell: u64) {
     }
 }
 
-/// What a shell has used; `None` when nothing measures it or it is gone.
-pub(crate) async fn usage(zone: &ZoneHandle, shell: u64) -> Option<Usage> {
-    match zone.call(Verb::Usage { shell }, &[]).await {
-        Ok((Answer::Usage(usage), _)) => Some(usage),
-        _ => None,
-    }
+/// What comes with a shell: its writable directory, and what measures it.
+fn take(gauges: &[Gauge], mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Arc<Meter>)> {
+    let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
+    let meter = Meter::received(gauges, fds)?;
+    Some((writable, Arc::new(meter)))
 }
 
 impl AsFd for Sandbox {

@@ -11,11 +11,13 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("Silica's jail is written for and tested on x86-64 Linux only");
 
+mod arena;
 mod enter;
 mod sys;
 mod verify;
 mod zygote;
 
+pub use arena::{silica_arena_alloc, silica_arena_free, silica_arena_reserve};
 pub use enter::{FinalFilter, Step, enter, forsake, forsake_bounds, keep_calls, report_refusal};
 pub use sys::{Errno, Instruction};
 pub use zygote::{

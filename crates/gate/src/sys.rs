@@ -16,7 +16,11 @@ const SYS_READ: usize = 0;
 const SYS_WRITE: usize = 1;
 const SYS_CLOSE: usize = 3;
 const SYS_POLL: usize = 7;
+const SYS_MMAP: usize = 9;
+const SYS_MPROTECT: usize = 10;
+const SYS_MUNMAP: usize = 11;
 const SYS_RT_SIGPROCMASK: usize = 14;
+const SYS_MADVISE: usize = 28;
 const SYS_SENDTO: usize = 44;
 const SYS_RECVMSG: usize = 47;
 const SYS_WAIT4: usize = 61;
@@ -90,6 +94,52 @@ pub(crate) fn exit_group(status: i32) -> ! {
     loop {
         let _ = numbers(SYS_EXIT_GROUP, [fd(status), 0, 0, 0, 0, 0]);
     }
+}
+
+const PROT_NONE: usize = 0;
+const PROT_READ_WRITE: usize = 3;
+
+/// Maps memory of this process alone, wherever the kernel likes.
+fn map_with(size: usize, protection: usize, flags: usize) -> Result<usize, Errno> {
+    const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+    let flags = MAP_PRIVATE_ANONYMOUS | flags;
+    // Without an address to put it at, this touches nothing that is mapped already.
+    numbers(SYS_MMAP, [0, size, protection, flags, usize::MAX, 0])
+}
+
+/// Zeros.
+pub(crate) fn map(size: usize) -> Result<usize, Errno> {
+    map_with(size, PROT_READ_WRITE, 0)
+}
+
+/// Addresses that nothing else is put at, and no memory.
+pub(crate) fn reserve(size: usize) -> Result<usize, Errno> {
+    const MAP_NORESERVE: usize = 0x4000;
+    map_with(size, PROT_NONE, MAP_NORESERVE)
+}
+
+/// Turns reserved addresses into memory. That takes nothing away from anybody.
+pub(crate) fn make_writable(address: usize, size: usize) -> Result<(), Errno> {
+    numbers(SYS_MPROTECT, [address, size, PROT_READ_WRITE, 0, 0, 0]).map(drop)
+}
+
+/// Gives memory back and keeps the addresses.
+///
+/// # Safety
+/// Nothing may expect to find there what it wrote.
+pub(crate) unsafe fn discard(address: usize, size: usize) -> Result<(), Errno> {
+    const MADV_DONTNEED: usize = 4;
+    // SAFETY: the caller vouches for it.
+    unsafe { call(SYS_MADVISE, [address, size, MADV_DONTNEED, 0, 0, 0]) }.map(drop)
+}
+
+/// Gives memory and addresses back.
+///
+/// # Safety
+/// Nothing may use them any more.
+pub(crate) unsafe fn unmap(address: usize, size: usize) -> Result<(), Errno> {
+    // SAFETY: the caller vouches for it.
+    unsafe { call(SYS_MUNMAP, [address, size, 0, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn read(from: i32, into: &mut [u8]) -> Result<usize, Errno> {

@@ -5,14 +5,17 @@
 //! and removes one group per sandbox without any privilege on the host.
 
 pub mod host;
+mod meter;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
+
+pub use meter::{Gauge, Meter, Usage};
 
 /// A controller Silica limits or measures with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,21 +65,6 @@ pub(crate) struct GroupLimits {
     pub(crate) cpu_millis: u32,
 }
 
-/// What a group has used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Processor time, if measured.
-    pub cpu_us: Option<u64>,
-    /// The most memory held at once, if measured.
-    pub memory_peak_bytes: Option<u64>,
-    /// Memory held now, if measured.
-    pub memory_bytes: Option<u64>,
-    /// How many processes the kernel killed for lack of memory.
-    pub oom_kills: u64,
-    /// How often a fork was refused for the number of processes.
-    pub fork_refusals: u64,
-}
-
 /// One hierarchy with the zone's own directory in it.
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
@@ -100,9 +88,6 @@ pub(crate) struct Groups {
 /// The length of a processor accounting period: the kernel's default, so that v1 need not be told.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// More than any control file holds.
-const CONTROL_FILE_BYTES_MAX: u64 = 16 * 1024;
-
 impl Groups {
     /// Whether some hierarchy has the controller.
     pub(crate) fn has(&self, controller: Controller) -> bool {
@@ -119,7 +104,7 @@ impl Groups {
         };
         let limited = |hierarchy: &Hierarchy| {
             hierarchy.has(Controller::Memory)
-                && read_file(hierarchy, host::ZONE_GROUP, file(hierarchy)).is_ok()
+                && open_file(hierarchy, host::ZONE_GROUP, file(hierarchy), OFlags::RDONLY).is_ok()
         };
         no_swap || self.hierarchies.iter().any(limited)
     }
@@ -169,39 +154,19 @@ impl Groups {
         self.hierarchies.iter().map(open).collect()
     }
 
-    /// Reads what the group has used.
-    pub(crate) fn usage(&self, name: &str) -> Usage {
-        let mut usage = Usage::default();
+    /// Opens what tells the group's use, as far as the kernel has it.
+    pub(crate) fn meter(&self, name: &str) -> io::Result<Meter> {
+        let mut gauges = Vec::new();
         for hierarchy in &self.hierarchies {
-            let read = |file: &str| read_file(hierarchy, name, file).unwrap_or_default();
-            let number = |file: &str| read(file).trim().parse::<u64>().ok();
-            if hierarchy.has(Controller::Pids) {
-                usage.fork_refusals = field(&read("pids.events"), "max").unwrap_or(0);
-            }
-            match hierarchy.version {
-                Version::V1 => {
-                    if hierarchy.has(Controller::Memory) {
-                        usage.memory_peak_bytes = number("memory.max_usage_in_bytes");
-                        usage.memory_bytes = number("memory.usage_in_bytes");
-                        usage.oom_kills =
-                            field(&read("memory.oom_control"), "oom_kill").unwrap_or(0);
-                    }
-                    if hierarchy.has(Controller::Cpuacct) {
-                        usage.cpu_us =
-                            number("cpuacct.usage").map(|nanoseconds| nanoseconds / 1000);
-                    }
-                }
-                Version::V2 => {
-                    if hierarchy.has(Controller::Memory) {
-                        usage.memory_bytes = number("memory.current");
-                        usage.memory_peak_bytes = number("memory.peak").or(usage.memory_bytes);
-                        usage.oom_kills = field(&read("memory.events"), "oom_kill").unwrap_or(0);
-                    }
-                    usage.cpu_us = field(&read("cpu.stat"), "usage_usec").or(usage.cpu_us);
+            for (gauge, file) in Gauge::of(hierarchy.version, &hierarchy.controllers) {
+                match open_file(hierarchy, name, file, OFlags::RDONLY) {
+                    Ok(opened) => gauges.push((gauge, opened)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
-        usage
+        Ok(Meter::new(gauges))
     }
 
     /// Removes the group; `Busy` errors are the caller's to try again.
@@ -239,11 +204,6 @@ fn optional(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The number after `key` in a file of `key value` lines.
-fn field(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
 fn open_file(hierarchy: &Hierarchy, name: &str, file: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let path = format!("{name}/{file}");
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -253,11 +213,4 @@ fn open_file(hierarchy: &Hierarchy, name: &str, file: &str, flags: OFlags) -> io
 fn write_file(hierarchy: &Hierarchy, name: &str, file: &str, value: &str) -> io::Result<()> {
     let opened = open_file(hierarchy, name, file, OFlags::WRONLY)?;
     std::fs::File::from(opened).write_all(value.as_bytes())
-}
-
-fn read_file(hierarchy: &Hierarchy, name: &str, file: &str) -> io::Result<String> {
-    let opened = open_file(hierarchy, name, file, OFlags::RDONLY)?;
-    let mut text = String::new();
-    std::fs::File::from(opened).take(CONTROL_FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }

@@ -15,8 +15,8 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::Usage;
 use crate::cgroup::host::Place;
+use crate::cgroup::{Gauge, Usage};
 use crate::command::CommandLine;
 
 /// The longest packet.
@@ -174,8 +174,8 @@ pub enum Verb {
         /// The signal.
         signal: i32,
     },
-    /// Reads what a shell has used.
-    Usage {
+    /// Kills everything in a shell; the reply comes when the kernel has been told.
+    Kill {
         /// The shell.
         shell: u64,
     },
@@ -231,12 +231,13 @@ pub(crate) enum Message {
 pub enum Answer {
     /// It is done.
     Done,
-    /// The shell stands.
-    Shell,
+    /// The shell stands. With it come its writable directory, and a file for each gauge.
+    Shell {
+        /// What measures it.
+        gauges: Vec<Gauge>,
+    },
     /// The interpreter runs.
     Entered,
-    /// What the shell has used.
-    Usage(Usage),
 }
 
 /// Something that happened without being asked for.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::{Router, routing};
-use silica_sessions::Sessions;
+use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
-    admin, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes, stats,
-    templates,
+    admin, approvals, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes,
+    stats, templates,
 };
-use crate::gatekeeper;
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Problem};
+use crate::{e2b, gatekeeper};
 
 /// Something of the host that clients may mount by name.
 pub type SharedInput = PathBuf;
@@ -54,19 +54,26 @@ impl FromRef<App> for Arc<Sessions> {
 
 /// The whole service.
 pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<Router> {
+    let metrics = Arc::new(Metrics::new());
+    sessions.numbers().observe(Arc::clone(&metrics) as Arc<dyn Observer>);
     let app = App {
-        metrics: Arc::new(Metrics::new(&sessions)),
+        metrics,
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,
     };
-    Ok(routes()
+    let guarded = |routes: Router<App>| {
+        routes
+            .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
+            .with_state(app.clone())
+    };
+    let plain = routes()
         .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "this address does not understand that method")
         })
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
-        .with_state(app))
+        .merge(e2b::routes());
+    Ok(e2b::beside(guarded(plain), guarded))
 }
 
 /// The router and the list of what it serves, from one table.
@@ -132,6 +139,11 @@ routes! {
     post "/v1/sandboxes/{sandbox}/files/link" => files::link;
     get "/v1/links/{token}" => files::get_link;
     put "/v1/links/{token}" => files::put_link;
+
+    get "/v1/approvals" => approvals::list;
+    get "/v1/approvals/{approval}" => approvals::get;
+    post "/v1/approvals/{approval}/approve" => approvals::approve;
+    post "/v1/approvals/{approval}/deny" => approvals::deny;
 
     get "/v1/templates" => templates::list;
     get "/v1/templates/{name}" => templates::get;

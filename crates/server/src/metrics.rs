@@ -1,6 +1,5 @@
 //! What Prometheus is told: how long things take, how much waits, what was killed and why.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use silica_sessions::{CellEnd, Sessions};
+use silica_sessions::{CellEnd, Observer, Sessions};
 use silica_store::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -60,7 +59,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(_: &Arc<Sessions>) -> Self {
+    pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("silica");
         let requests = Family::default();
         registry.register("http_requests", "Requests by route and status", requests.clone());
@@ -103,12 +102,6 @@ impl Metrics {
         self.durations.get_or_create(&Stage { stage }).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn cell(&self, end: &CellEnd) {
-        let outcome = end.report.outcome.name();
-        self.cells.get_or_create(&Outcome { outcome }).inc();
-        self.stage("cell", end.report.duration);
-    }
-
     /// Everything, in the text form.
     pub(crate) fn text(&self, sessions: &Sessions) -> String {
         let load = sessions.admission().load(None);
@@ -124,5 +117,13 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+impl Observer for Metrics {
+    fn cell_ended(&self, end: &CellEnd) {
+        let outcome = end.report.outcome.name();
+        self.cells.get_or_create(&Outcome { outcome }).inc();
+        self.stage("cell", end.report.duration);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use silica_engine::{CommandError, FileError};
-use silica_sessions::{Refusal, SessionError};
+use silica_sessions::{Checked, Refusal, SessionError};
 use silica_store::StoreError;
 
 macro_rules! codes {
@@ -38,6 +38,8 @@ codes! {
     BadRange = "bad_range", RANGE_NOT_SATISFIABLE;
     Unauthorized = "unauthorized", UNAUTHORIZED;
     Forbidden = "forbidden", FORBIDDEN;
+    OwnApproval = "own_approval", FORBIDDEN;
+    NotApprovable = "not_approvable", FORBIDDEN;
     WrongOrigin = "wrong_origin", FORBIDDEN;
     LinkInvalid = "link_invalid", FORBIDDEN;
     NotFound = "not_found", NOT_FOUND;
@@ -48,12 +50,15 @@ codes! {
     FileNotFound = "file_not_found", NOT_FOUND;
     TemplateNotFound = "template_not_found", NOT_FOUND;
     KeyNotFound = "key_not_found", NOT_FOUND;
+    ApprovalNotFound = "approval_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
     Conflict = "conflict", CONFLICT;
     SandboxEnded = "sandbox_ended", CONFLICT;
     CellEnded = "cell_ended", CONFLICT;
     CommandEnded = "command_ended", CONFLICT;
+    AlreadyDecided = "already_decided", CONFLICT;
+    PolicyBlocked = "policy_blocked", UNPROCESSABLE_ENTITY;
     NotAFile = "not_a_file", UNPROCESSABLE_ENTITY;
     NotADirectory = "not_a_directory", UNPROCESSABLE_ENTITY;
     Refused = "refused", UNPROCESSABLE_ENTITY;
@@ -76,12 +81,28 @@ pub struct Problem {
     retry: Option<Duration>,
     /// The size of a file of which there is no such range.
     size: Option<u64>,
+    /// What the check found in code that may not run.
+    checked: Option<Box<Checked>>,
 }
 
 impl Problem {
     /// One with words for people.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), retry: None, size: None }
+        Self { code, detail: detail.into(), retry: None, size: None, checked: None }
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Its words for people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// When it is worth another try.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
@@ -97,7 +118,7 @@ impl Problem {
     /// The whole answer, once the request's id is known.
     pub(crate) fn render(&self, request_id: &str) -> Response {
         let (name, status) = self.code.name_and_status();
-        let body = serde_json::json!({
+        let mut body = serde_json::json!({
             "type": "about:blank",
             "title": status.canonical_reason().unwrap_or_default(),
             "status": status.as_u16(),
@@ -105,6 +126,11 @@ impl Problem {
             "detail": self.detail,
             "request_id": request_id,
         });
+        if let Some(checked) = &self.checked {
+            body["policy"] = checked.policy.clone().into();
+            body["findings"] = checked.findings();
+            body["findings_left_out"] = checked.report.left_out.into();
+        }
         let kind = HeaderValue::from_static("application/problem+json");
         let mut response =
             (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response();
@@ -151,8 +177,9 @@ impl From<SessionError> for Problem {
     fn from(error: SessionError) -> Self {
         let code = match &error {
             SessionError::NoSandbox(_) => Code::SandboxNotFound,
-            SessionError::Ended { .. } => Code::SandboxEnded,
+            SessionError::Ended { .. } | SessionError::ApprovalVoid(_) => Code::SandboxEnded,
             SessionError::NoKernel(_) => Code::KernelNotFound,
+            SessionError::NoWatcher(_) => Code::NotFound,
             SessionError::NoCell(_) => Code::CellNotFound,
             SessionError::NoCommand(_) => Code::CommandNotFound,
             SessionError::CellEnded(_) => Code::CellEnded,
@@ -160,10 +187,17 @@ impl From<SessionError> for Problem {
             SessionError::Bad(_) | SessionError::Input(_) => Code::BadRequest,
             SessionError::NoTemplate(_) => Code::TemplateNotFound,
             SessionError::Limit(_) => Code::BadLimit,
+            SessionError::Blocked(_) => Code::PolicyBlocked,
+            SessionError::NoApproval(_) => Code::ApprovalNotFound,
+            SessionError::AlreadyDecided { .. } => Code::AlreadyDecided,
+            SessionError::OwnApproval(_) => Code::OwnApproval,
+            SessionError::OtherCode(_) => Code::Conflict,
+            SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(Refusal::Rate(_)) => Code::RateLimited,
-            SessionError::TooManyKernels(_) | SessionError::Refused(Refusal::Quota { .. }) => {
-                Code::QuotaExceeded
-            }
+            SessionError::TooManyKernels(_)
+            | SessionError::TooManyWatches(_)
+            | SessionError::TooManyWait(_)
+            | SessionError::Refused(Refusal::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(Refusal::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
@@ -180,6 +214,7 @@ impl From<SessionError> for Problem {
         let retry = match &error {
             SessionError::Refused(refusal) => Some(refusal.retry_after()),
             SessionError::ShuttingDown => Some(Duration::from_secs(5)),
+            SessionError::TooManyWait(_) => Some(Duration::from_mins(1)),
             _ => None,
         };
         // What the store or the engine says names files of the host: that is for the log.
@@ -191,7 +226,11 @@ impl From<SessionError> for Problem {
             SessionError::File(FileError::Range { size, .. }) => Some(*size),
             _ => None,
         };
-        Self { code, detail, retry, size }
+        let checked = match error {
+            SessionError::Blocked(checked) => Some(checked),
+            _ => None,
+        };
+        Self { code, detail, retry, size, checked }
     }
 }
 
@@ -203,10 +242,12 @@ fn file_code(error: &FileError) -> Code {
         FileError::IsDirectory(_) => Code::NotAFile,
         FileError::NotDirectory(_) => Code::NotADirectory,
         FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,
-        FileError::TooMuch(_) | FileError::TooLarge { .. } => Code::TooLarge,
+        FileError::TooMuch(_) | FileError::TooLarge { .. } | FileError::Missed(_) => Code::TooLarge,
         FileError::DiskFull(_) => Code::DiskFull,
         FileError::Range { .. } => Code::BadRange,
-        FileError::Entry { .. } | FileError::Archive(_) => Code::BadRequest,
+        FileError::Entry { .. } | FileError::Archive(_) | FileError::Metadata { .. } => {
+            Code::BadRequest
+        }
         FileError::Shrunk(_)
         | FileError::Unfinished(_)
         | FileError::Output(_)

@@ -243,6 +243,10 @@ impl Admission {
         });
     }
 
+    fn place(&self, tenant: Tenant, kind: Kind) -> Place {
+        Place { admission: self.clone(), tenant, kind, left: false.into() }
+    }
+
     /// A place for a sandbox; given back when it is dropped.
     pub fn sandbox(&self, tenant: &Tenant) -> Result<Place, Refusal> {
         let shared = &self.0;
@@ -259,7 +263,7 @@ impl Admission {
         }
         key.sandboxes += 1;
         state.sandboxes += 1;
-        Ok(Place { admission: self.clone(), tenant: tenant.clone(), kind: Kind::Sandbox })
+        Ok(self.place(tenant.clone(), Kind::Sandbox))
     }
 
     /// A place in the queue.
@@ -282,7 +286,7 @@ impl Admission {
         key.output.take(0.0, now).map_err(|retry| Refusal::Quota { what, most, retry })?;
         key.queued += 1;
         state.queued += 1;
-        Ok(Queued(Place { admission: self.clone(), tenant: tenant.clone(), kind: Kind::Queued }))
+        Ok(Queued(self.place(tenant.clone(), Kind::Queued)))
     }
 }
 
@@ -318,6 +322,22 @@ pub struct Place {
     admission: Admission,
     tenant: Tenant,
     kind: Kind,
+    /// Whether it counts for the server alone any more.
+    left: AtomicBool,
+}
+
+impl Place {
+    /// Lets the key have another sandbox in the place of this one, which is being cleared away. The
+    /// server has one more until then.
+    pub(crate) fn give_back_to_key(&self) {
+        let Kind::Sandbox = self.kind else { return };
+        let mut state = self.admission.0.lock();
+        if let Some(key) = state.keys.get_mut(&self.tenant)
+            && !self.left.swap(true, Ordering::Relaxed)
+        {
+            key.sandboxes -= 1;
+        }
+    }
 }
 
 impl Drop for Place {
@@ -330,7 +350,8 @@ impl Drop for Place {
         let Some(key) = state.keys.get_mut(&self.tenant) else { return };
         match self.kind {
             Kind::Sandbox => {
-                (key.sandboxes, state.sandboxes) = (key.sandboxes - 1, state.sandboxes - 1);
+                key.sandboxes -= usize::from(!*self.left.get_mut());
+                state.sandboxes -= 1;
             }
             Kind::Queued => (key.queued, state.queued) = (key.queued - 1, state.queued - 1),
             Kind::Running => (key.running, state.running) = (key.running - 1, state.running - 1),
@@ -394,7 +415,7 @@ impl Admission {
             if !key.waiting.is_empty() {
                 state.turns.push_back(tenant.clone());
             }
-            let place = Place { admission: self.clone(), tenant, kind: Kind::Running };
+            let place = self.place(tenant, Kind::Running);
             if let Err(running) = waiting.send(Running(place)) {
                 // It went away this very moment. Dropping the turn would lock again.
                 let Running(mut place) = running;

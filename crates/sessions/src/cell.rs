@@ -1,16 +1,20 @@
 //! A cell from its being asked for to its being forgotten.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, Limits};
 use silica_engine::{Changes, Control, Report, Watcher};
-use silica_store::Timestamp;
-use tokio::sync::{mpsc, watch};
+use silica_store::approvals::ApprovalRecord;
+use silica_store::{StoreError, Timestamp};
+use tokio::sync::{SetOnce, mpsc};
 
 use crate::error::SessionError;
 use crate::log::{Decoder, Event, EventLog, Text};
+use crate::review::{Checked, PolicyChoice};
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -19,8 +23,12 @@ pub struct CellRequest {
     pub code: String,
     /// In which kernel; the first if nothing is said.
     pub kernel: Option<String>,
+    /// Variables for this cell alone, on top of the kernel's.
+    pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
 }
 
 /// What became of the kernel.
@@ -63,6 +71,8 @@ pub struct CellEnd {
 /// How far a cell has come.
 #[derive(Clone, Debug)]
 pub enum CellPhase {
+    /// It waits for a person.
+    AwaitingApproval,
     /// It waits for its turn.
     Queued,
     /// It runs.
@@ -80,12 +90,23 @@ pub struct Cell {
     pub kernel: String,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// What the check said of its code.
+    pub checked: Arc<Checked>,
     /// What it says.
     pub log: Arc<EventLog>,
-    phase: watch::Sender<CellPhase>,
+    /// Which cell of its interpreter it is, from 1; 0 while it waits.
+    number: AtomicU64,
+    approval: Mutex<Option<Arc<ApprovalRecord>>>,
+    phase: Mutex<CellPhase>,
+    /// Whether it is on record, without which it does not begin, or why it is not; whether it waits
+    /// for a person; how it ended. Who waits for one of these is not woken by the others.
+    recorded: SetOnce<()>,
+    refused: SetOnce<StoreError>,
+    parked: SetOnce<()>,
+    ended: SetOnce<Arc<CellEnd>>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
-    granted: std::sync::Mutex<Duration>,
+    granted: Mutex<Duration>,
     timeout_max: Duration,
 }
 
@@ -93,6 +114,7 @@ impl Cell {
     pub(crate) fn new(
         id: String,
         kernel: String,
+        checked: Arc<Checked>,
         timeout: Duration,
         timeout_max: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<Control>) {
@@ -102,8 +124,15 @@ impl Cell {
             id,
             kernel,
             created_at: Timestamp::now(),
+            checked,
             log: Arc::default(),
-            phase: watch::Sender::new(CellPhase::Queued),
+            number: 0.into(),
+            approval: Mutex::default(),
+            phase: Mutex::new(CellPhase::Queued),
+            recorded: SetOnce::new(),
+            refused: SetOnce::new(),
+            parked: SetOnce::new(),
+            ended: SetOnce::new(),
             controls,
             granted: timeout.into(),
             timeout_max,
@@ -111,31 +140,86 @@ impl Cell {
         (Arc::new(cell), receiver)
     }
 
+    /// Which cell of its interpreter it is, counted from 1 again after a restart; 0 while it waits.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
+        self.log.push(Event::Start);
+    }
+
     /// How far it has come.
     pub fn phase(&self) -> CellPhase {
-        self.phase.borrow().clone()
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_phase(&self, phase: CellPhase) {
-        self.phase.send_replace(phase);
+    pub(crate) fn set_done(&self, end: Arc<CellEnd>) {
+        let done = CellPhase::Done(Arc::clone(&end));
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = done;
+        // It ends once.
+        let _ = self.ended.set(end);
     }
 
-    /// Waits for its end.
-    pub async fn done(&self) -> Arc<CellEnd> {
-        let mut phase = self.phase.subscribe();
-        loop {
-            if let CellPhase::Done(end) = &*phase.borrow_and_update() {
-                return Arc::clone(end);
-            }
-            if phase.changed().await.is_err() {
-                // The sender lives in this very cell.
-                std::future::pending::<()>().await;
-            }
+    /// It waits for a person from now on, which is on record.
+    pub(crate) fn set_parked(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::AwaitingApproval;
+        // It waits once.
+        let _ = self.parked.set(());
+        self.set_recorded(Ok(()));
+    }
+
+    /// It waits for a turn like any other.
+    pub(crate) fn set_queued(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Queued;
+    }
+
+    /// What a person was asked, and what they said.
+    pub fn approval(&self) -> Option<Arc<ApprovalRecord>> {
+        self.approval.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_approval(&self, record: Arc<ApprovalRecord>) {
+        *self.approval.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+
+    /// It is on record, or could not be recorded.
+    pub(crate) fn set_recorded(&self, recorded: Result<(), StoreError>) {
+        // It is recorded once.
+        match recorded {
+            Ok(()) => drop(self.recorded.set(())),
+            Err(error) => drop(self.refused.set(error)),
+        }
+    }
+
+    /// Waits until it is on record. One that cannot be recorded does not begin.
+    pub async fn begun(&self) -> Result<(), SessionError> {
+        tokio::select! {
+            () = self.recorded.wait() => Ok(()),
+            refused = self.refused.wait() => Err(refused.clone().into()),
+        }
+    }
+
+    /// Waits until it has ended or waits for a person, which may take longer than a client does.
+    pub async fn done_or_parked(&self) -> Result<(), SessionError> {
+        tokio::select! {
+            end = self.done() => end.map(drop),
+            () = self.parked.wait() => Ok(()),
+        }
+    }
+
+    /// Waits for its end. One that could not be recorded never began.
+    pub async fn done(&self) -> Result<Arc<CellEnd>, SessionError> {
+        tokio::select! {
+            end = self.ended.wait() => Ok(Arc::clone(end)),
+            refused = self.refused.wait() => Err(refused.clone().into()),
         }
     }
 
     fn control(&self, control: Control) -> Result<(), SessionError> {
-        if let CellPhase::Done(_) = *self.phase.borrow() {
+        if let CellPhase::Done(_) = self.phase() {
             return Err(SessionError::CellEnded(self.id.clone()));
         }
         // A full channel holds an interrupt already; a closed one belongs to a cell that has ended.
@@ -159,7 +243,7 @@ impl Cell {
 
     /// Gives it more time; returns what it has in all.
     pub fn extend(&self, more: Duration) -> Result<Duration, SessionError> {
-        let mut granted = self.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let total = granted.saturating_add(more);
         if total > self.timeout_max {
             let (total, most) = (total.as_secs(), self.timeout_max.as_secs());
@@ -174,9 +258,9 @@ impl Cell {
 
     /// What it costs to keep.
     pub(crate) fn kept_bytes(&self) -> usize {
-        let results = match &*self.phase.borrow() {
+        let results = match self.phase() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
-            CellPhase::Queued | CellPhase::Running => 0,
+            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
         };
         self.log.kept() + results as usize
     }

@@ -10,16 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Files, Sandbox, Snapshot};
+use silica_engine::{CallError, Files, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::admission::{Admission, Place};
-use crate::cell::Cell;
+use crate::cell::{Cell, CellPhase};
 use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
+use crate::review::Review;
+use crate::sessions::Numbers;
 use crate::usage::{Sample, Samples};
+use crate::watch::{WATCHES_MAX, Watcher};
 
 /// Kernels of one sandbox.
 const KERNELS_MAX: usize = 16;
@@ -81,6 +84,15 @@ impl EndReason {
     }
 }
 
+/// How a life is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeChange {
+    /// It becomes longer, or stays as it is.
+    Extend,
+    /// It becomes longer or shorter.
+    Set,
+}
+
 /// What a session is made with.
 #[derive(Debug)]
 pub(crate) struct Terms {
@@ -89,6 +101,8 @@ pub(crate) struct Terms {
     pub(crate) template: String,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) environment: BTreeMap<String, String>,
+    /// Where kernels and commands start, if not in /workspace.
+    pub(crate) directory: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) ttl: Duration,
     pub(crate) idle: Option<Duration>,
@@ -98,7 +112,7 @@ pub(crate) struct Terms {
     /// Whether it is made for a single cell and recorded nowhere.
     pub(crate) single: bool,
     /// What it counts for, given back when it is gone.
-    pub(crate) _place: Place,
+    pub(crate) place: Place,
 }
 
 /// What is known of a session.
@@ -135,14 +149,17 @@ pub struct Session {
     sandbox: Sandbox,
     store: Store,
     admission: Admission,
+    numbers: Arc<Numbers>,
+    review: Review,
     created_at: Timestamp,
     cells_asked: AtomicU64,
     cells_run: AtomicU64,
     /// Whether files were changed from outside since they were last noted.
     files_touched: AtomicBool,
     snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    watches: Arc<Semaphore>,
     ended: watch::Sender<Option<EndReason>>,
-    /// Whether nothing of it is left.
+    /// Whether nobody finds it any more.
     gone: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
@@ -155,8 +172,13 @@ struct Inner {
     kernels: Vec<Arc<KernelHandle>>,
     next_kernel: u64,
     cells: VecDeque<Arc<Cell>>,
+    /// What those of them cost that have ended.
+    kept_bytes: usize,
     commands: VecDeque<Arc<Command>>,
     next_command: u64,
+    /// No more than there are places for watches.
+    watchers: Vec<Arc<Watcher>>,
+    next_watcher: u64,
     samples: Samples,
     sampled: Instant,
 }
@@ -168,6 +190,8 @@ impl Session {
         mut sandbox: Sandbox,
         store: Store,
         admission: Admission,
+        numbers: Arc<Numbers>,
+        review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
         let kernel = sandbox.take_kernel();
@@ -179,8 +203,11 @@ impl Session {
             kernels: Vec::new(),
             next_kernel: 1,
             cells: VecDeque::new(),
+            kept_bytes: 0,
             commands: VecDeque::new(),
             next_command: 1,
+            watchers: Vec::new(),
+            next_watcher: 1,
             samples: Samples::default(),
             sampled: now,
         };
@@ -189,11 +216,14 @@ impl Session {
             sandbox,
             store,
             admission,
+            numbers,
+            review,
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
             files_touched: true.into(),
             snapshot: tokio::sync::Mutex::default(),
+            watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),
             gone: watch::Sender::new(false),
             inner: Mutex::new(inner),
@@ -236,6 +266,32 @@ impl Session {
         self.files_touched.store(true, Ordering::Release);
     }
 
+    pub(crate) fn watches(&self) -> &Arc<Semaphore> {
+        &self.watches
+    }
+
+    pub(crate) fn add_watcher(&self, make: impl FnOnce(String) -> Watcher) -> Arc<Watcher> {
+        let mut inner = self.lock();
+        let watcher = Arc::new(make(format!("w{}", inner.next_watcher)));
+        inner.next_watcher += 1;
+        inner.watchers.push(Arc::clone(&watcher));
+        watcher
+    }
+
+    /// A watcher.
+    pub fn watcher(&self, id: &str) -> Result<Arc<Watcher>, SessionError> {
+        self.use_it()?;
+        let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
+        found.ok_or_else(|| SessionError::NoWatcher(id.to_owned()))
+    }
+
+    /// Ends a watcher.
+    pub fn delete_watcher(&self, id: &str) -> Result<(), SessionError> {
+        self.watcher(id)?;
+        self.lock().watchers.retain(|watcher| watcher.id != id);
+        Ok(())
+    }
+
     /// The most bytes its files may hold.
     pub fn disk_bytes(&self) -> u64 {
         self.terms.limits.disk_bytes
@@ -249,7 +305,12 @@ impl Session {
         &self.store
     }
 
-    pub(crate) fn is_single(&self) -> bool {
+    pub(crate) fn review(&self) -> &Review {
+        &self.review
+    }
+
+    /// Whether it is made for a single cell, and nobody else finds it.
+    pub fn is_single(&self) -> bool {
         self.terms.single
     }
 
@@ -288,13 +349,17 @@ impl Session {
         }
     }
 
-    /// Has it live at least this long from now.
-    pub async fn extend(&self, ttl: Duration) -> Result<Timestamp, SessionError> {
+    /// Has it live this long from now: at least, or exactly.
+    pub(crate) async fn set_life(
+        &self,
+        ttl: Duration,
+        change: LifeChange,
+    ) -> Result<Timestamp, SessionError> {
         self.use_it()?;
         let expires_at = {
             let mut inner = self.lock();
             let expires = Instant::now() + ttl;
-            if expires > inner.expires {
+            if expires > inner.expires || change == LifeChange::Set {
                 inner.expires = expires;
                 inner.expires_at = Timestamp::now().after(ttl);
             }
@@ -310,7 +375,9 @@ impl Session {
         if now >= inner.expires {
             return Some(EndReason::Expired);
         }
-        let busy = inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
+        let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
+        let busy = inner.cells.iter().any(waits)
+            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
             || inner
                 .commands
                 .iter()
@@ -325,8 +392,8 @@ impl Session {
     }
 
     /// What it uses now.
-    pub async fn usage(&self) -> Sample {
-        let usage = self.sandbox.usage().await.unwrap_or_default();
+    pub fn usage(&self) -> Sample {
+        let usage = self.sandbox.usage();
         let (disk_bytes, files) = self.sandbox.files().space();
         Sample {
             at: Timestamp::now(),
@@ -344,11 +411,11 @@ impl Session {
     }
 
     /// Takes a sample if the last is older than `pause`.
-    pub(crate) async fn sample(&self, pause: Duration) {
+    pub(crate) fn sample(&self, pause: Duration) {
         if self.lock().sampled.elapsed() < pause {
             return;
         }
-        let sample = self.usage().await;
+        let sample = self.usage();
         let mut inner = self.lock();
         inner.sampled = Instant::now();
         inner.samples.add(sample);
@@ -367,11 +434,18 @@ impl Session {
         self.gone.send_replace(true);
     }
 
-    /// Waits until nothing of it is left, which somebody else sees to.
+    /// Waits until nobody finds it any more, which somebody else sees to.
     pub(crate) async fn gone(&self) {
         let mut gone = self.gone.subscribe();
         // Bounded as what is waited for is.
         let _ = tokio::time::timeout(GONE_PATIENCE, gone.wait_for(|gone| *gone)).await;
+    }
+
+    /// Waits until it has ended, or is about to.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        // The sender lives in this very session.
+        let _ = ended.wait_for(Option::is_some).await;
     }
 
     /// Why it has ended, if it has.
@@ -379,26 +453,41 @@ impl Session {
         *self.ended.borrow()
     }
 
-    /// Ends everything in it; returns when nothing is left.
+    /// Kills everything in it.
+    pub(crate) async fn kill(&self) {
+        self.complain(self.sandbox.kill().await, "a sandbox could not be killed");
+        // For its owner it is gone; for the server it counts until it has been cleared away.
+        self.terms.place.give_back_to_key();
+    }
+
+    fn complain(&self, end: Result<(), CallError>, words: &str) {
+        match end {
+            // A zone that has gone took everything along.
+            Ok(()) | Err(CallError::Gone) => {}
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, sandbox = %self.id(), "{words}");
+            }
+        }
+    }
+
+    /// Clears it away once it has been killed; returns when nothing is left.
     pub(crate) async fn take_down(&self) {
         let (kernels, cells, commands) = {
             let mut inner = self.lock();
+            inner.watchers.clear();
             let kernels = std::mem::take(&mut inner.kernels);
             (kernels, inner.cells.clone(), inner.commands.clone())
         };
-        // A zone that has gone took everything along.
-        let ended = self.sandbox.end().await;
-        if let Err(error) = ended {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be ended");
-        }
+        self.complain(self.sandbox.end().await, "a sandbox could not be ended");
         // What ran has ended with the sandbox and finds out by itself, and so says what is true.
         for kernel in &kernels {
             kernel.close_after_cell();
         }
         let last_words = || async {
             for cell in &cells {
-                cell.done().await;
+                // One that was never recorded leaves nothing behind.
+                let _ = cell.done().await;
             }
             for command in &commands {
                 command.done().await;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Limits, Outcome};
@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use crate::admission::{Admission, Capacity, Quota};
 use crate::cell::{Cell, CellEnd, CellRequest};
 use crate::error::SessionError;
-use crate::session::{EndReason, Session, Terms};
+use crate::review::{PolicyChoice, Review, ReviewOptions};
+use crate::session::{EndReason, LifeChange, Session, Terms};
 use crate::usage::Sample;
 
 /// How often it is looked whose time is up.
@@ -53,6 +54,8 @@ pub struct SessionsOptions {
     pub quota: Quota,
     /// What the server takes on.
     pub capacity: Capacity,
+    /// How code is checked, and who is asked about it.
+    pub review: ReviewOptions,
 }
 
 /// A sandbox that is asked for.
@@ -64,6 +67,8 @@ pub struct Create {
     pub limits: Option<Limits>,
     /// Variables of everything in it.
     pub environment: BTreeMap<String, String>,
+    /// Where its kernels and commands start; /workspace if nothing is said.
+    pub directory: Option<GuestPath>,
     /// What its user says about it.
     pub metadata: BTreeMap<String, String>,
     /// How long it lives.
@@ -91,6 +96,8 @@ pub struct RunRequest {
     pub arguments: Vec<String>,
     /// For how long at most.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
     /// Files that are there before it starts.
     pub files: Vec<(GuestPath, Vec<u8>)>,
     /// Files that are wanted afterwards.
@@ -117,12 +124,31 @@ pub struct Numbers {
     pub sandboxes_created: AtomicU64,
     /// Sandboxes ended, by the name of the reason.
     ended: Mutex<BTreeMap<&'static str, u64>>,
+    observer: OnceLock<Arc<dyn Observer>>,
+}
+
+/// Whoever keeps statistics.
+pub trait Observer: std::fmt::Debug + Send + Sync {
+    /// A cell has ended.
+    fn cell_ended(&self, end: &CellEnd);
 }
 
 impl Numbers {
     /// Sandboxes ended, by the name of the reason.
     pub fn ended(&self) -> BTreeMap<&'static str, u64> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells an observer from now on; the first is the only one.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        // A second one has no say.
+        let _ = self.observer.set(observer);
+    }
+
+    pub(crate) fn cell_ended(&self, end: &CellEnd) {
+        if let Some(observer) = self.observer.get() {
+            observer.cell_ended(end);
+        }
     }
 
     fn count_end(&self, reason: EndReason) {
@@ -138,7 +164,8 @@ pub struct Sessions {
     store: Store,
     options: SessionsOptions,
     admission: Admission,
-    numbers: Numbers,
+    review: Review,
+    numbers: Arc<Numbers>,
     live: Mutex<HashMap<SandboxId, Arc<Session>>>,
 }
 
@@ -154,12 +181,14 @@ impl Sessions {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
         let admission = Admission::new(options.quota.clone(), options.capacity);
+        let review = Review::new(options.review.clone(), store.clone());
         let sessions = Arc::new(Self {
             engine,
             store,
             options,
             admission,
-            numbers: Numbers::default(),
+            review,
+            numbers: Arc::default(),
             live: Mutex::default(),
         });
         tokio::spawn(look_after(Arc::downgrade(&sessions)));
@@ -184,6 +213,11 @@ impl Sessions {
     /// Who may have what.
     pub fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    /// The check of code, and what waits for a person.
+    pub fn review(&self) -> &Review {
+        &self.review
     }
 
     /// What was counted.
@@ -274,13 +308,15 @@ impl Sessions {
         options.interpreter = interpreter;
         let mut sandbox = self.engine.create(&options).await?;
         sandbox.ready().await?;
-        if !(terms.environment.is_empty() && arguments.is_empty()) {
-            let environment = terms.environment.clone();
-            let setup = Setup { environment, arguments: arguments.to_vec(), directory: None };
+        let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
+        if !(as_it_is && arguments.is_empty()) {
+            let (environment, directory) = (terms.environment.clone(), terms.directory.clone());
+            let setup = Setup { environment, arguments: arguments.to_vec(), directory };
             sandbox.set_up(&setup).await?;
         }
         let (store, admission) = (self.store.clone(), self.admission.clone());
-        let session = Session::start(terms, sandbox, store, admission);
+        let (numbers, review) = (Arc::clone(&self.numbers), self.review.clone());
+        let session = Session::start(terms, sandbox, store, admission, numbers, review);
         Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
     }
 
@@ -319,6 +355,7 @@ impl Sessions {
             template: create.template.clone().unwrap_or_else(|| options.template.clone()),
             metadata: create.metadata.clone(),
             environment: create.environment.clone(),
+            directory: create.directory.as_ref().map(GuestPath::to_string),
             limits,
             ttl,
             idle,
@@ -326,7 +363,7 @@ impl Sessions {
             timeout: create.timeout.unwrap_or(options.timeout),
             timeout_max: options.timeout_max,
             single,
-            _place: self.admission.sandbox(tenant)?,
+            place: self.admission.sandbox(tenant)?,
         })
     }
 
@@ -351,9 +388,15 @@ impl Sessions {
             let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
             written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
         }
-        let cell = CellRequest { code: request.code, kernel: None, timeout: request.timeout };
+        let cell = CellRequest {
+            code: request.code,
+            kernel: None,
+            environment: BTreeMap::new(),
+            timeout: request.timeout,
+            policy: request.policy,
+        };
         let cell = session.submit(cell).await?;
-        let end = cell.done().await;
+        let end = cell.done().await?;
         let alive = end.report.outcome != Outcome::SandboxDied;
         let outputs = if request.outputs.is_empty() || !alive {
             let gone = |path| (path, Err("the sandbox ended".to_owned()));
@@ -376,6 +419,12 @@ impl Sessions {
         found.filter(theirs).ok_or_else(missing)
     }
 
+    /// A session, whoever asks: for those who have shown something better than its owner's key.
+    pub fn find_for_anybody(&self, id: &str) -> Option<Arc<Session>> {
+        let found = self.lock().get(&SandboxId::parse(id).ok()?).cloned();
+        found.filter(|session| !session.is_single())
+    }
+
     /// What is recorded of a sandbox that is not live any more, for its owner.
     pub async fn record(&self, tenant: &Tenant, id: &str) -> Result<SandboxRecord, SessionError> {
         let missing = || SessionError::NoSandbox(id.to_owned());
@@ -384,11 +433,12 @@ impl Sessions {
         record.filter(|record| record.tenant == *tenant).ok_or_else(missing)
     }
 
-    /// Has a session live longer.
-    pub async fn extend(
+    /// Has a session live for so long from now.
+    pub async fn set_life(
         &self,
         session: &Session,
         ttl: Duration,
+        change: LifeChange,
     ) -> Result<Timestamp, SessionError> {
         let most = self.options.ttl_max;
         if ttl.is_zero() || ttl > most {
@@ -397,20 +447,39 @@ impl Sessions {
                 format!("{ttl} more seconds cannot be had; at most {most} are allowed here");
             return Err(SessionError::Bad(words));
         }
-        session.extend(ttl).await
+        session.set_life(ttl, change).await
     }
 
     /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
     pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        self.end_with(session, reason, !session.is_single()).await;
+        if self.stop(session, reason, !session.is_single()).await {
+            session.take_down().await;
+        }
     }
 
-    async fn end_with(&self, session: &Arc<Session>, reason: EndReason, recorded: bool) {
+    /// Ends a session for its owner: returns when nothing in it runs and nobody finds it any more. What
+    /// it held is given back beside, in a few milliseconds.
+    pub async fn delete(self: &Arc<Self>, session: Arc<Session>) {
+        let sessions = Arc::clone(self);
+        // A client that goes away does not keep it alive.
+        let stopped = tokio::spawn(async move {
+            if sessions.stop(&session, EndReason::Deleted, true).await {
+                tokio::spawn(async move { session.take_down().await });
+            }
+        });
+        // One that panicked is found and ended when its time is up.
+        let _ = stopped.await;
+    }
+
+    /// Kills what is in a session, records its end and forgets it; false if somebody else has. What it
+    /// held is still to be given back.
+    async fn stop(&self, session: &Session, reason: EndReason, recorded: bool) -> bool {
         if !session.mark_ended(reason) {
-            return session.gone().await;
+            session.gone().await;
+            return false;
         }
-        let usage = if recorded { Some(session.usage().await) } else { None };
-        session.take_down().await;
+        let usage = recorded.then(|| session.usage());
+        session.kill().await;
         if let Some(usage) = usage {
             self.numbers.count_end(reason);
             self.record_end(session.id(), reason, &usage).await;
@@ -418,6 +487,7 @@ impl Sessions {
         // Last: whoever does not find it here any more reads the record.
         self.lock().remove(session.id());
         session.mark_gone();
+        true
     }
 
     async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
@@ -473,13 +543,17 @@ async fn look_after(sessions: std::sync::Weak<Sessions>) {
     loop {
         tick.tick().await;
         let Some(sessions) = sessions.upgrade() else { return };
+        if let Err(error) = sessions.review.expire().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "approvals whose time is up could not be ended");
+        }
         for session in sessions.all() {
             match session.overdue() {
                 Some(reason) => {
                     let sessions = Arc::clone(&sessions);
                     tokio::spawn(async move { sessions.end(&session, reason).await });
                 }
-                None => session.sample(SAMPLE_PAUSE).await,
+                None => session.sample(SAMPLE_PAUSE),
             }
         }
     }
@@ -506,7 +580,9 @@ impl Drop for Unclaimed {
         if let Some(session) = self.session.take() {
             let sessions = Arc::clone(&self.sessions);
             tokio::spawn(async move {
-                sessions.end_with(&session, EndReason::Deleted, false).await;
+                if sessions.stop(&session, EndReason::Deleted, false).await {
+                    session.take_down().await;
+                }
             });
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, ChainKey};
 use crate::error::Failure;
 use crate::file::Place;
@@ -154,6 +155,11 @@ impl Store {
         Sandboxes::new(self)
     }
 
+    /// What waits for a person.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals::new(self)
+    }
+
     /// What was done.
     pub fn audit(&self) -> Audit<'_> {
         Audit::new(self)
@@ -241,7 +247,7 @@ impl Writing {
         let chain = Arc::new(ChainKey::for_writing(&connection, place)?);
         let keeper = (options.access == Access::Server).then(|| Keeper::new(place, options));
         let nudge = keeper.as_ref().map(Keeper::nudge);
-        let writer = Writer::start(connection, place.clone(), nudge)?;
+        let writer = Writer::start(connection, place.clone(), options.durability, nudge)?;
         if let Some(keeper) = keeper {
             keeper.start(writer.downgrade(), Arc::clone(&chain))?;
         }

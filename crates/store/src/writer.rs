@@ -1,12 +1,17 @@
-//! The one thread that writes. It takes everything that is queued, does it in one transaction, and
+//! Writing, one at a time, mostly by a thread made for it. It takes everything that is queued, does it in one transaction, and
 //! answers when that is committed: under load many share the cost of a commit, and alone nobody
-//! waits for company.
+//! waits for company. What nobody waits for at all is put aside, and shares the next commit. And a
+//! task that finds nobody writing may write in passing: that takes less time than waking the thread
+//! and being woken again.
 
 #[cfg(test)]
 mod tests;
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -14,11 +19,14 @@ use tokio::sync::{mpsc, oneshot};
 use crate::StoreError;
 use crate::error::Failure;
 use crate::file::Place;
+use crate::store::Durability;
 
 /// Jobs that may wait for the writer; whoever brings one more waits until there is room.
 const QUEUE_MAX: usize = 1024;
 /// Jobs that share a transaction. More would make the first wait for the last.
 const BATCH_MAX: usize = 256;
+/// How long what was put aside waits for something else to be written.
+const LINGER: Duration = Duration::from_millis(5);
 /// Commits after which somebody should move the log into the file.
 const COMMITS_BEFORE_CHECKPOINT: u32 = 1000;
 
@@ -31,11 +39,27 @@ pub struct Write<T> {
 
 struct Prepared<T> {
     writer: Writer,
-    job: Box<dyn Job>,
-    answer: oneshot::Receiver<Result<T, StoreError>>,
+    work: Work<T>,
+    after: Box<dyn FnOnce() + Send>,
 }
 
-impl<T> Write<T> {
+type Work<T> = Box<dyn FnOnce(&Connection) -> Result<T, Failure> + Send>;
+
+impl<T: Send + 'static> Prepared<T> {
+    fn job(self, answer: impl FnOnce(Result<T, StoreError>) + Send + 'static) -> Box<dyn Job> {
+        let (work, after) = (Some(self.work), Some(self.after));
+        Box::new(Typed { work, after, value: None, answer: Some(answer) })
+    }
+
+    /// The same with somebody who waits for it.
+    fn awaited(self) -> (Box<dyn Job>, oneshot::Receiver<Result<T, StoreError>>) {
+        let (sender, answer) = oneshot::channel();
+        // Whoever asked may have gone away; the work is done all the same.
+        (self.job(move |end| drop(sender.send(end))), answer)
+    }
+}
+
+impl<T: Send + 'static> Write<T> {
     /// One that is refused before it is queued.
     pub(crate) fn refused(error: StoreError) -> Self {
         Self { prepared: Err(error) }
@@ -43,9 +67,50 @@ impl<T> Write<T> {
 
     /// Waits on this thread, which must not be one that runs async tasks.
     pub fn wait(self) -> Result<T, StoreError> {
-        let Prepared { writer, job, answer } = self.prepared?;
+        let prepared = self.prepared?;
+        let writer = prepared.writer.clone();
+        let (job, answer) = prepared.awaited();
         writer.queue.blocking_send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
         answer.blocking_recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Writes it in passing if nobody else is writing, and else queues it and goes on. Whoever has
+    /// written it calls `then`, which must be short and wait for nobody.
+    pub async fn then(
+        self,
+        then: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let prepared = self.prepared?;
+        let writer = prepared.writer.clone();
+        let job = prepared.job(then);
+        let passed = if writer.queue.capacity() == QUEUE_MAX {
+            writer.desk.write_in_passing(job, &writer.aside)
+        } else {
+            // Nobody overtakes those who wait.
+            Err(job)
+        };
+        match passed {
+            Ok(()) => Ok(()),
+            Err(job) => writer.queue.send(Message::Job(job)).await.map_err(|_| StoreError::Closed),
+        }
+    }
+
+    /// Has it written with whatever is written next, or within a few milliseconds, and waits for
+    /// nothing. Must be called where async tasks run. A failure is told to `complain`.
+    pub fn put_aside(self, complain: impl FnOnce(StoreError) + Send + 'static) {
+        let prepared = match self.prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return complain(error),
+        };
+        let writer = prepared.writer.clone();
+        let first = writer.aside.add(prepared.job(|end| drop(end.map_err(complain))));
+        if first {
+            tokio::spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                // A writer that has gone has settled what was put aside.
+                let _ = writer.queue.send(Message::Flush).await;
+            });
+        }
     }
 }
 
@@ -55,7 +120,9 @@ impl<T: Send + 'static> IntoFuture for Write<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Prepared { writer, job, answer } = self.prepared?;
+            let prepared = self.prepared?;
+            let writer = prepared.writer.clone();
+            let (job, answer) = prepared.awaited();
             writer.queue.send(Message::Job(job)).await.map_err(|_| StoreError::Closed)?;
             answer.await.unwrap_or(Err(StoreError::Closed))
         })
@@ -72,17 +139,22 @@ impl<T> std::fmt::Debug for Write<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Message>,
+    aside: Pile,
+    desk: Arc<Desk>,
 }
 
 /// A handle that does not keep the thread alive.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakWriter {
     queue: mpsc::WeakSender<Message>,
+    aside: Pile,
+    desk: Arc<Desk>,
 }
 
 impl WeakWriter {
     pub(crate) fn upgrade(&self) -> Option<Writer> {
-        self.queue.upgrade().map(|queue| Writer { queue })
+        let (aside, desk) = (self.aside.clone(), Arc::clone(&self.desk));
+        self.queue.upgrade().map(|queue| Writer { queue, aside, desk })
     }
 }
 
@@ -91,18 +163,29 @@ impl Writer {
     pub(crate) fn start(
         connection: Connection,
         place: Place,
+        durability: Durability,
         nudge: Option<SyncSender<()>>,
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
+        let desk = Arc::new(Desk {
+            connection: Mutex::new(Some(connection)),
+            place,
+            prompt: durability == Durability::Process,
+            commits: AtomicU32::new(0),
+            nudge,
+        });
+        let writer = Self { queue, aside: Pile::default(), desk };
+        let (aside, desk) = (writer.aside.clone(), Arc::clone(&writer.desk));
         std::thread::Builder::new()
             .name("silica-store".to_owned())
-            .spawn(move || work(connection, jobs, &place, nudge.as_ref()))
+            .spawn(move || work(&desk, jobs, &aside))
             .map_err(|error| StoreError::io("cannot start the store's thread", error))?;
-        Ok(Self { queue })
+        Ok(writer)
     }
 
     pub(crate) fn downgrade(&self) -> WeakWriter {
-        WeakWriter { queue: self.queue.downgrade() }
+        let (aside, desk) = (self.aside.clone(), Arc::clone(&self.desk));
+        WeakWriter { queue: self.queue.downgrade(), aside, desk }
     }
 
     /// Something to do in a transaction, and something to do once that is committed and before
@@ -112,9 +195,8 @@ impl Writer {
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) -> Write<T> {
-        let (sender, answer) = oneshot::channel();
-        let job = Typed { work: Some(work), after, value: None, answer: sender };
-        Write { prepared: Ok(Prepared { writer: self.clone(), job: Box::new(job), answer }) }
+        let (work, after) = (Box::new(work), Box::new(after));
+        Write { prepared: Ok(Prepared { writer: self.clone(), work, after }) }
     }
 
     /// Ends the thread after what was queued before; resolves when the file is closed.
@@ -135,6 +217,8 @@ impl Writer {
 
 enum Message {
     Job(Box<dyn Job>),
+    /// Only what was put aside.
+    Flush,
     Close(oneshot::Sender<()>),
 }
 
@@ -147,19 +231,14 @@ trait Job: Send {
     fn settle(self: Box<Self>, end: Result<(), StoreError>);
 }
 
-struct Typed<T, W, A> {
-    work: Option<W>,
-    after: A,
+struct Typed<T, A: FnOnce(Result<T, StoreError>)> {
+    work: Option<Work<T>>,
+    after: Option<Box<dyn FnOnce() + Send>>,
     value: Option<T>,
-    answer: oneshot::Sender<Result<T, StoreError>>,
+    answer: Option<A>,
 }
 
-impl<T, W, A> Job for Typed<T, W, A>
-where
-    T: Send,
-    W: FnOnce(&Connection) -> Result<T, Failure> + Send,
-    A: FnOnce() + Send,
-{
+impl<T: Send, A: FnOnce(Result<T, StoreError>) + Send> Job for Typed<T, A> {
     fn run(&mut self, connection: &Connection) -> Result<(), Failure> {
         if let Some(work) = self.work.take() {
             self.value = Some(work(connection)?);
@@ -167,57 +246,153 @@ where
         Ok(())
     }
 
-    fn settle(self: Box<Self>, end: Result<(), StoreError>) {
-        let result = match (end, self.value) {
+    fn settle(mut self: Box<Self>, end: Result<(), StoreError>) {
+        let result = match (end, self.value.take()) {
             (Ok(()), Some(value)) => {
-                (self.after)();
+                if let Some(after) = self.after.take() {
+                    after();
+                }
                 Ok(value)
             }
             (Ok(()), None) => Err(StoreError::Closed),
             (Err(error), _) => Err(error),
         };
-        // Whoever asked may have gone away; the work is done all the same.
-        let _ = self.answer.send(result);
+        if let Some(answer) = self.answer.take() {
+            answer(result);
+        }
     }
 }
 
-fn work(
-    connection: Connection,
-    mut jobs: mpsc::Receiver<Message>,
-    place: &Place,
-    nudge: Option<&SyncSender<()>>,
-) {
-    let mut commits = 0;
-    while let Some(first) = jobs.blocking_recv() {
-        let (batch, close) = collect(first, &mut jobs);
-        if !batch.is_empty() {
-            commit(&connection, batch, place);
-            commits += 1;
+impl<T, A: FnOnce(Result<T, StoreError>)> Drop for Typed<T, A> {
+    /// Whoever waits is told even if the writer has gone before it came to this.
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            answer(Err(StoreError::Closed));
         }
-        if commits >= COMMITS_BEFORE_CHECKPOINT {
-            commits = 0;
+    }
+}
+
+/// What was put aside. It does not grow without end: everything in it has followed a commit of its
+/// own that somebody waited for, and each commit takes along what is here.
+#[derive(Clone, Default)]
+struct Pile(Arc<Mutex<Vec<Box<dyn Job>>>>);
+
+impl Pile {
+    /// Whether it was empty before.
+    fn add(&self, job: Box<dyn Job>) -> bool {
+        let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pile.push(job);
+        pile.len() == 1
+    }
+
+    fn take(&self) -> Vec<Box<dyn Job>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl std::fmt::Debug for Pile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Pile").finish_non_exhaustive()
+    }
+}
+
+/// Where writing happens: by the thread, or by whoever finds it free.
+#[derive(Debug)]
+struct Desk {
+    /// Nothing once the file is closed.
+    connection: Mutex<Option<Connection>>,
+    place: Place,
+    /// Whether a commit waits for no disk, so that it may be made in passing.
+    prompt: bool,
+    commits: AtomicU32,
+    nudge: Option<SyncSender<()>>,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
+        // SQLite's own transaction is what a panic leaves halfway, and that is given up.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a batch in one transaction and tells everybody how it ended.
+    fn write(&self, mut batch: Vec<Box<dyn Job>>) {
+        if batch.is_empty() {
+            return;
+        }
+        let ends = match &*self.lock() {
+            Some(connection) => begin(connection)
+                .map_err(|error| self.place.explain(error))
+                .and_then(|()| run_all(connection, &mut batch, &self.place)),
+            None => Err(StoreError::Closed),
+        };
+        self.settle(batch, ends);
+    }
+
+    /// The same right here, if nobody else is writing; otherwise the job comes back.
+    fn write_in_passing(&self, job: Box<dyn Job>, aside: &Pile) -> Result<(), Box<dyn Job>> {
+        let guard = match self.connection.try_lock() {
+            Ok(guard) if self.prompt => guard,
+            _ => return Err(job),
+        };
+        let Some(connection) = &*guard else { return Err(job) };
+        // Another process that is writing is waited for by the thread, which also says what is wrong.
+        let begun = connection.busy_timeout(Duration::ZERO).and_then(|()| begin(connection));
+        let patient = connection.busy_timeout(self.place.patience);
+        if begun.is_err() || patient.is_err() {
+            return Err(job);
+        }
+        let mut batch = aside.take();
+        batch.push(job);
+        let ends = run_all(connection, &mut batch, &self.place);
+        drop(guard);
+        self.settle(batch, ends);
+        Ok(())
+    }
+
+    fn settle(
+        &self,
+        batch: Vec<Box<dyn Job>>,
+        ends: Result<Vec<Result<(), StoreError>>, StoreError>,
+    ) {
+        if self.commits.fetch_add(1, Ordering::Relaxed) + 1 >= COMMITS_BEFORE_CHECKPOINT {
+            self.commits.store(0, Ordering::Relaxed);
             // If it has been told before and has not come to it, once is enough.
-            let _ = nudge.map(|nudge| nudge.try_send(()));
+            let _ = self.nudge.as_ref().map(|nudge| nudge.try_send(()));
         }
+        let ends = ends.unwrap_or_else(|error| vec![Err(error); batch.len()]);
+        for (job, end) in batch.into_iter().zip(ends) {
+            job.settle(end);
+        }
+    }
+}
+
+fn work(desk: &Desk, mut jobs: mpsc::Receiver<Message>, aside: &Pile) {
+    while let Some(first) = jobs.blocking_recv() {
+        let (batch, close) = collect(first, &mut jobs, aside);
+        desk.write(batch);
         if let Some(closed) = close {
             jobs.close();
-            drop(connection);
+            drop(desk.lock().take());
             let _ = closed.send(());
             return;
         }
     }
+    // The last handle has gone.
+    desk.write(aside.take());
 }
 
-/// What is queued now, up to a closing.
+/// What was put aside and what is queued now, up to a closing.
 fn collect(
     first: Message,
     jobs: &mut mpsc::Receiver<Message>,
+    aside: &Pile,
 ) -> (Vec<Box<dyn Job>>, Option<oneshot::Sender<()>>) {
-    let mut batch = Vec::new();
+    let mut batch = aside.take();
     let mut next = Some(first);
     while let Some(message) = next {
         match message {
             Message::Job(job) => batch.push(job),
+            Message::Flush => {}
             Message::Close(closed) => return (batch, Some(closed)),
         }
         next = if batch.len() < BATCH_MAX { jobs.try_recv().ok() } else { None };
@@ -225,25 +400,18 @@ fn collect(
     (batch, None)
 }
 
-/// Does a batch in one transaction and tells everybody how it ended.
-fn commit(connection: &Connection, mut batch: Vec<Box<dyn Job>>, place: &Place) {
-    let ends = match run_all(connection, &mut batch, place) {
-        Ok(ends) => ends,
-        Err(error) => vec![Err(error); batch.len()],
-    };
-    for (job, end) in batch.into_iter().zip(ends) {
-        job.settle(end);
-    }
+fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")
 }
 
-/// How each job ended; an error if nothing of the whole batch was kept.
+/// Does a batch in a transaction that has begun. Tells how each job ended; an error if nothing of the
+/// whole batch was kept.
 fn run_all(
     connection: &Connection,
     batch: &mut [Box<dyn Job>],
     place: &Place,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
     let explain = |error: rusqlite::Error| place.explain(error);
-    execute(connection, "BEGIN IMMEDIATE").map_err(explain)?;
     let alone = batch.len() == 1;
     let mut ends = Vec::with_capacity(batch.len());
     for job in batch {

@@ -9,9 +9,22 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 8] = [
+const DIRECTIONS: [Direction; 9] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
+    Direction {
+        manifest: "crates/policy/Cargo.toml",
+        ours: &[],
+        others: Some(&[
+            "ruff_python_ast",
+            "ruff_python_parser",
+            "ruff_text_size",
+            "serde",
+            "stacker",
+            "thiserror",
+            "toml",
+        ]),
+    },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
     Direction {
         manifest: "crates/engine/Cargo.toml",
@@ -21,12 +34,18 @@ const DIRECTIONS: [Direction; 8] = [
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store"],
+        ours: &["silica-domain", "silica-engine", "silica-policy", "silica-store"],
         others: None,
     },
     Direction {
         manifest: "crates/server/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store", "silica-sessions"],
+        ours: &[
+            "silica-domain",
+            "silica-engine",
+            "silica-policy",
+            "silica-store",
+            "silica-sessions",
+        ],
         others: None,
     },
     Direction {
@@ -39,6 +58,7 @@ const DIRECTIONS: [Direction; 8] = [
             "silica-store",
             "silica-sessions",
             "silica-server",
+            "silica-policy",
         ],
         others: None,
     },

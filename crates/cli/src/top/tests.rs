@@ -4,9 +4,9 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::Sort;
-use super::client::{Client, parse};
 use super::frame::Frame;
 use super::view::{json, plain, screen, table};
+use crate::client::{Client, parse};
 
 const URL: &str = "http://localhost:8585";
 

@@ -220,6 +220,7 @@ fn help_of_the_binary() {
 
             Commands:
               run       Run code in a sandbox of its own and show what comes out
+              check     Read code and tell what a policy makes of it, without running it
               serve     Serve sandboxes over HTTP, with keys, quotas and an audit log
               top       Watch the sandboxes of a running server
               template  Build, list, show and remove templates

@@ -116,7 +116,8 @@ impl Talk {
             cpu_seconds: 60,
         };
         let verb = Verb::CreateShell { shell, spec, inputs: Vec::new(), fail_at: 0 };
-        assert_eq!(self.ask(verb, &[]), Ok(Answer::Shell));
+        let made = self.ask(verb, &[]);
+        assert!(matches!(made, Ok(Answer::Shell { .. })), "{made:?}");
     }
 
     fn kernel(&mut self, shell: u64, kernel: u64, how: How, fail_at: u32) -> Speaker {

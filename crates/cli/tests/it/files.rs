@@ -51,7 +51,7 @@ async fn end(engine: silica_engine::Engine, sandbox: Sandbox) {
 async fn host_and_guest_work_on_the_same_files() {
     let ground = Ground::new(PYTHON);
     let (engine, mut sandbox) = sandbox(&ground).await;
-    let mut snapshot = sandbox.files().snapshot().unwrap();
+    let snapshot = sandbox.files().snapshot().unwrap();
     for path in ["a/b/c", "a/b/c", "/home/user/h", "/tmp/t"] {
         put(sandbox.files(), path, b"from the host").unwrap();
     }
@@ -66,7 +66,7 @@ async fn host_and_guest_work_on_the_same_files() {
     let files = sandbox.files();
     assert_eq!(get(files, "d/b/c").unwrap(), "from the host and the guest");
     let file = |path: &str, size| ChangedFile { path: path.to_owned(), size };
-    let changes = files.changes(&mut snapshot).unwrap();
+    let changes = files.snapshot().unwrap().since(&snapshot);
     let created = vec![file("/home/user/h", 13), file("/workspace/d/b/c", 27)];
     assert_eq!(changes, Changes { created, ..Changes::default() });
     let mut archive = Vec::new();

@@ -64,6 +64,36 @@ async fn siblings_share_no_randomness_and_no_identity() {
     engine.close().await;
 }
 
+/// Where the interpreter's objects lie, and what happens when they outgrow that and go again.
+const OBJECTS: &str = "
+import asyncio, gc, os
+def around(address):
+    for line in open('/proc/self/maps'):
+        start, end = (int(text, 16) for text in line.split()[0].split('-'))
+        if start <= address < end:
+            return (end - start) >> 20
+def held():
+    return int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGESIZE') >> 20
+together, before = around(id(asyncio)), held()
+many = [bytes(400) for _ in range(700_000)]
+most = held()
+del many
+gc.collect()
+print(together >= 8, most - before > 250, held() - before < 100, sum(map(len, [bytes(400)] * 9)))
+";
+
+#[tokio::test]
+async fn objects_of_a_fork_lie_together_and_memory_is_given_back() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    for _ in 0..2 {
+        assert_eq!(print(&mut sandbox, OBJECTS).await, "True True True 3600");
+    }
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
 #[tokio::test]
 async fn zygote_is_replaced_after_its_forks() {
     let ground = Ground::new(PYTHON);

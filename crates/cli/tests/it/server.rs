@@ -1,10 +1,13 @@
 //! The server, from outside: the real binary, spoken to over its socket.
 
+mod approvals;
 mod audit;
 mod cells;
 mod client;
+mod clock;
 mod commands;
 mod contract;
+mod e2b;
 mod fairness;
 mod faults;
 mod files;
@@ -12,6 +15,7 @@ mod keys;
 mod lives;
 mod stopping;
 mod storm;
+mod tls;
 mod transfers;
 
 use std::io::BufReader;
@@ -63,13 +67,22 @@ impl Served {
     }
 
     fn over(ground: Ground, settings: Vec<String>, key: Option<String>) -> Self {
-        let mut command = command(&ground, &settings);
+        let command = command(&ground, &settings);
+        Self::start(command, ground, settings, key)
+    }
+
+    fn start(
+        mut command: Command,
+        ground: Ground,
+        settings: Vec<String>,
+        key: Option<String>,
+    ) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = collect_log(&mut child);
         let (line, stdout) = first_line(&mut child);
         let said: Value = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("{error}: {line:?}, {}", log.lock().unwrap()));
-        let address = said["url"].as_str().unwrap().strip_prefix("http://").unwrap();
+        let (_, address) = said["url"].as_str().unwrap().split_once("://").unwrap();
         let address: SocketAddr = address.parse().unwrap();
         let key = said["key"].as_str().map(str::to_owned).or(key);
         let admin = Client { address, key };

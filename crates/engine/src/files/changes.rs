@@ -16,6 +16,9 @@ use super::{DEPTH_MAX, FileError, Files, beneath};
 /// The most entries one scan looks at.
 pub const SCAN_ENTRIES_MAX: usize = 10_000;
 
+/// The most entries of a scan made in passing, by a thread that others wait for.
+const GLANCE_ENTRIES_MAX: usize = 100;
+
 /// Bytes of all paths in one scan, which are kept until the next.
 const SCAN_PATH_BYTES_MAX: usize = 4 << 20;
 
@@ -71,18 +74,16 @@ pub struct Changes {
 impl Files {
     /// Notes how the files stand now.
     pub fn snapshot(&self) -> Result<Snapshot, FileError> {
-        self.guest.act(|| Ok(self.scan()))
+        self.guest.act(|| Ok(self.scan(SCAN_ENTRIES_MAX)))
     }
 
-    /// Says what happened since a snapshot, which becomes one of now.
-    pub fn changes(&self, since: &mut Snapshot) -> Result<Changes, FileError> {
-        let now = self.snapshot()?;
-        let changes = compare(since, &now);
-        *since = now;
-        Ok(changes)
+    /// The same if there are only a few: it takes no longer than handing the work to another thread.
+    pub fn glance(&self) -> Result<Option<Snapshot>, FileError> {
+        let seen = self.guest.act(|| Ok(self.scan(GLANCE_ENTRIES_MAX)))?;
+        Ok(seen.complete.then_some(seen))
     }
 
-    fn scan(&self) -> Snapshot {
+    fn scan(&self, entries: usize) -> Snapshot {
         let mut files = BTreeMap::new();
         let mut from = Vec::new();
         for place in SCANNED {
@@ -91,8 +92,7 @@ impl Files {
             }
         }
         let all_open = from.len() == SCANNED.len();
-        let bounds =
-            Bounds { depth: DEPTH_MAX, entries: SCAN_ENTRIES_MAX, path_bytes: SCAN_PATH_BYTES_MAX };
+        let bounds = Bounds { depth: DEPTH_MAX, entries, path_bytes: SCAN_PATH_BYTES_MAX };
         let left_out = survey(self.as_fd(), from, bounds, |seen| {
             let then = if is_skipped(&seen) { Then::Pass } else { Then::Enter };
             // A name that is no text could not be asked for.
@@ -120,6 +120,13 @@ fn is_skipped(seen: &Seen<'_>) -> bool {
     let in_home = seen.inner.strip_prefix(HOME);
     in_home.is_some_and(|rest| rest.starts_with('.') && !rest.contains('/'))
         || seen.name.to_bytes() == COMPILED.as_bytes()
+}
+
+impl Snapshot {
+    /// What happened between an earlier snapshot and this one.
+    pub fn since(&self, before: &Self) -> Changes {
+        compare(before, self)
+    }
 }
 
 fn compare(before: &Snapshot, now: &Snapshot) -> Changes {

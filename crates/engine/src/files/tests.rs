@@ -10,11 +10,12 @@ mod paths;
 mod races;
 mod reading;
 mod special;
+mod watching;
 mod writing;
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -103,6 +104,14 @@ impl Ground {
 
     fn get(&self, path: &str) -> Result<Vec<u8>, FileError> {
         drain(self.files.read(&guest(path))?)
+    }
+
+    /// What happened since a snapshot, which becomes one of now.
+    fn changes(&self, snapshot: &mut Snapshot) -> Changes {
+        let now = self.files.snapshot().unwrap();
+        let changes = now.since(snapshot);
+        *snapshot = now;
+        changes
     }
 
     /// Everything below a path, as the files say, with `/` behind directories.

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use silica_domain::{Bundle, CellError, Limit, LimitHit, Limits, Outcome};
 use silica_jail::cgroup::Usage;
-use silica_jail::protocol::{Answer, Exit, Verb};
+use silica_jail::protocol::Exit;
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher, read_waiting};
 use crate::output::HeadTail;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
-use crate::zone::{Life, Reply};
+use crate::zone::Life;
 
 /// How long code that was told to stop may take to do so before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -30,6 +30,9 @@ const CPU_CHECK_MIN: Duration = Duration::from_millis(20);
 
 /// What a pipe holds at most: everything the guest wrote before its last frame.
 const PIPE_BYTES: usize = 64 * 1024;
+
+/// What is read at once of a pipe at first.
+const BUFFER_BYTES_MIN: usize = 1024;
 
 /// Room for heads and for payloads that the guest's own count rounds differently.
 const BODY_SLACK_BYTES: u64 = 64 * 1024;
@@ -51,11 +54,11 @@ struct Cell<'a> {
     next_cpu_check: Instant,
     /// Why it was told to stop, and when it is killed.
     stopping: Option<(Outcome, Instant)>,
-    /// What the sandbox had used before, once the answer is in.
-    baseline: Option<Usage>,
-    asked: Option<oneshot::Receiver<Reply>>,
+    /// What the sandbox had used before.
+    baseline: Usage,
     stdout: HeadTail,
     stderr: HeadTail,
+    buffer: Vec<u8>,
     interrupt_on_hello: bool,
     error: Option<CellError>,
     results: Vec<Arc<Bundle>>,
@@ -93,11 +96,10 @@ pub(super) async fn run(
         deadline: started + limits.wall,
         next_cpu_check: started + cpu_pause(limits, limits.cpu),
         stopping: None,
-        baseline: None,
-        // Asked for before the code starts, looked at when it has: nobody waits for it.
-        asked: kernel.zone.send(Verb::Usage { shell: kernel.shell }, &[]).ok(),
+        baseline: kernel.usage(),
         stdout: HeadTail::new(limits.output_bytes),
         stderr: HeadTail::new(limits.output_bytes),
+        buffer: Vec::new(),
         interrupt_on_hello: false,
         error: None,
         results: Vec::new(),
@@ -107,7 +109,8 @@ pub(super) async fn run(
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
     let rehearsal = kernel.rehearsing;
-    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, rehearsal };
+    let lent = std::mem::take(&mut kernel.lent);
+    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, rehearsal, env: &lent };
     let end = match kernel.tell(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
@@ -125,7 +128,6 @@ async fn drive(
     cell: &mut Cell<'_>,
     controls: &mut mpsc::Receiver<Control>,
 ) -> End {
-    let mut buffer = Vec::with_capacity(PIPE_BYTES);
     let (mut out_open, mut err_open, mut controlled) = (true, true, true);
     loop {
         let timer = cell.next_timer();
@@ -139,10 +141,10 @@ async fn drive(
             }
             () = poll_fn(|context| cell.watcher.poll_room(context)), if !room => {}
             _ = kernel.stdout.readable(), if out_open && room => {
-                out_open = cell.read(Stream::Stdout, &kernel.stdout, &mut buffer);
+                out_open = cell.read(Stream::Stdout, &kernel.stdout);
             }
             _ = kernel.stderr.readable(), if err_open && room => {
-                err_open = cell.read(Stream::Stderr, &kernel.stderr, &mut buffer);
+                err_open = cell.read(Stream::Stderr, &kernel.stderr);
             }
             control = controls.recv(), if controlled => match control {
                 Some(Control::Interrupt) => cell.interrupt(kernel).await,
@@ -220,9 +222,7 @@ async fn on_timer(kernel: &mut Kernel, cell: &mut Cell<'_>) -> Option<End> {
     if now >= cell.deadline {
         cell.stop(kernel, Outcome::TimedOut).await;
     } else if now >= cell.next_cpu_check {
-        cell.know_baseline().await;
-        let usage = kernel.usage().await;
-        let used = cell.cpu_used(usage.as_ref()).unwrap_or_default();
+        let used = cell.cpu_used(&kernel.usage()).unwrap_or_default();
         match cell.limits.cpu.checked_sub(used) {
             Some(left) if !left.is_zero() => {
                 cell.next_cpu_check = now + cpu_pause(cell.limits, left);
@@ -259,33 +259,41 @@ impl Cell<'_> {
         }
     }
 
-    async fn know_baseline(&mut self) {
-        if let Some(asked) = self.asked.take()
-            && let Ok(Ok((Answer::Usage(usage), _))) = asked.await
-        {
-            self.baseline = Some(usage);
-        }
-    }
-
-    fn cpu_used(&self, usage: Option<&Usage>) -> Option<Duration> {
-        let before = self.baseline?.cpu_us?;
-        Some(Duration::from_micros(usage?.cpu_us?.saturating_sub(before)))
+    fn cpu_used(&self, usage: &Usage) -> Option<Duration> {
+        let used = usage.cpu_us?.saturating_sub(self.baseline.cpu_us?);
+        Some(Duration::from_micros(used))
     }
 
     /// Reads what is there; false at the stream's end.
-    fn read(&mut self, stream: Stream, pipe: &pipe::Receiver, buffer: &mut Vec<u8>) -> bool {
-        buffer.clear();
-        match pipe.try_read_buf(buffer) {
+    fn read(&mut self, stream: Stream, pipe: &pipe::Receiver) -> bool {
+        let mut buffer = self.empty_buffer();
+        let open = match pipe.try_read_buf(&mut buffer) {
             Ok(0) => false,
             Ok(_) => {
-                self.take(stream, buffer);
+                self.take(stream, &buffer);
                 true
             }
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        };
+        self.buffer = buffer;
+        open
+    }
+
+    /// The buffer, to be given back. Most cells print little; for one that filled it, it grows.
+    fn empty_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let full = buffer.len() == buffer.capacity();
+        buffer.clear();
+        if full {
+            buffer.reserve((2 * buffer.capacity()).clamp(BUFFER_BYTES_MIN, PIPE_BYTES));
         }
+        buffer
     }
 
     fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         let kept = match stream {
             Stream::Stdout => self.stdout.push(bytes),
             Stream::Stderr => self.stderr.push(bytes),
@@ -299,19 +307,17 @@ impl Cell<'_> {
 
     /// Takes what the pipes hold now, and no more: a child that goes on writing cannot hold us up.
     fn drain(&mut self, kernel: &Kernel) {
-        let mut buffer = Vec::with_capacity(PIPE_BYTES);
         for (stream, pipe) in [(Stream::Stdout, &kernel.stdout), (Stream::Stderr, &kernel.stderr)] {
             let mut left = PIPE_BYTES;
-            loop {
-                buffer.clear();
-                if read_waiting(pipe, &mut buffer) == 0 {
-                    break;
-                }
+            while left > 0 {
+                let mut buffer = self.empty_buffer();
+                let (room, length) = (buffer.capacity(), read_waiting(pipe, &mut buffer));
                 self.take(stream, &buffer);
-                left = left.saturating_sub(buffer.len());
-                if left == 0 {
+                self.buffer = buffer;
+                if length < room {
                     break;
                 }
+                left = left.saturating_sub(length);
             }
         }
     }
@@ -341,27 +347,22 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
         let _ = tokio::time::timeout(LIFE_LAG, gone).await;
         cell.drain(kernel);
     }
-    let usage = kernel.usage().await;
-    cell.know_baseline().await;
-    let oom_kills = usage.map_or(0, |usage| usage.oom_kills)
-        - cell
-            .baseline
-            .map_or(0, |before| before.oom_kills)
-            .min(usage.map_or(0, |now| now.oom_kills));
+    let usage = kernel.usage();
+    let oom_kills = usage.oom_kills.saturating_sub(cell.baseline.oom_kills);
     let outcome = outcome(&end, cell.stopping.map(|(outcome, _)| outcome), oom_kills);
     let kernel_lives = matches!(end, End::Done { .. });
     if let End::Done { left_out, .. } = end {
         cell.results_left_out = cell.results_left_out.saturating_add(left_out);
     }
-    let limits_hit = limits_hit(&cell, outcome, oom_kills, usage.as_ref());
+    let limits_hit = limits_hit(&cell, outcome, oom_kills, &usage);
     if !cell.watcher.takes_everything() {
         cell.watcher.stdout(&cell.stdout.rest());
         cell.watcher.stderr(&cell.stderr.rest());
     }
     Report {
         outcome,
-        cpu: cell.cpu_used(usage.as_ref()),
-        memory_peak_bytes: usage.and_then(|usage| usage.memory_peak_bytes),
+        cpu: cell.cpu_used(&usage),
+        memory_peak_bytes: usage.memory_peak_bytes,
         error: cell.error,
         stdout: cell.stdout,
         stderr: cell.stderr,
@@ -397,12 +398,7 @@ fn outcome(end: &End, stopping: Option<Outcome>, oom_kills: u64) -> Outcome {
 }
 
 /// Names every limit the code ran into, whether or not it ended the cell.
-fn limits_hit(
-    cell: &Cell<'_>,
-    outcome: Outcome,
-    oom_kills: u64,
-    usage: Option<&Usage>,
-) -> Vec<LimitHit> {
+fn limits_hit(cell: &Cell<'_>, outcome: Outcome, oom_kills: u64, usage: &Usage) -> Vec<LimitHit> {
     let mut hit = Vec::new();
     let mut note = |limit, what: &str| hit.push(LimitHit::new(limit, cell.limits, what));
     match outcome {
@@ -420,8 +416,7 @@ fn limits_hit(
     if raised("MemoryError", "") && oom_kills == 0 {
         note(Limit::Memory, "the code asked for more memory than");
     }
-    let refusals = |usage: &Usage| usage.fork_refusals;
-    if usage.map_or(0, refusals) > cell.baseline.as_ref().map_or(0, refusals)
+    if usage.fork_refusals > cell.baseline.fork_refusals
         || raised("BlockingIOError", "[Errno 11]")
         || raised("RuntimeError", "can't start new thread")
     {

@@ -1,5 +1,6 @@
 //! Parsing of the kernel's tables; the real groups are exercised by the integration tests.
 
+use super::meter::field;
 use super::*;
 
 #[test]

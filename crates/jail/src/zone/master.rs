@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
-use crate::cgroup::Groups;
+use crate::cgroup::{Groups, Meter};
 use crate::protocol::{
     self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, ShellSpec, Verb, ZoneFacts,
 };
@@ -48,6 +48,7 @@ struct Shell {
     group: String,
     /// The ways into its group.
     doors: Vec<OwnedFd>,
+    meter: Meter,
     uid: u32,
     pid: Pid,
     pidfd: OwnedFd,
@@ -263,9 +264,9 @@ impl<'a> Master<'a> {
                 let result = self.signal_command(command, signal);
                 self.reply(number, result.map(|()| Answer::Done))
             }
-            Verb::Usage { shell } => {
-                let result = self.usage(shell);
-                self.reply(number, result.map(Answer::Usage))
+            Verb::Kill { shell } => {
+                self.kill_shell(shell);
+                self.reply(number, Ok(Answer::Done))
             }
             Verb::Destroy { shell } => self.destroy(number, shell),
         }

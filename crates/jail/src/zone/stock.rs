@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::Pid;
 
-use crate::cgroup::{GroupLimits, Groups};
+use crate::cgroup::{GroupLimits, Groups, Meter};
 use crate::protocol::{self, Failure};
 use crate::shell::{self, Step};
 use crate::sys::{self, Forked};
@@ -34,11 +34,12 @@ pub(crate) struct Blank {
     pub(crate) uid: u32,
 }
 
-/// An empty group, with the doors into it open.
+/// An empty group, with the doors into it open, and its meter.
 #[derive(Debug)]
 pub(crate) struct StockGroup {
     pub(crate) name: String,
     pub(crate) doors: Vec<OwnedFd>,
+    pub(crate) meter: Meter,
     /// What it was limited to when it was made.
     limits: Option<GroupLimits>,
 }
@@ -143,10 +144,10 @@ impl Stock {
             if let Some(limits) = &self.usual_limits {
                 groups.limit(&name, limits)?;
             }
-            groups.doors(&name)
+            Ok((groups.doors(&name)?, groups.meter(&name)?))
         };
         match make() {
-            Ok(doors) => Ok(StockGroup { name, doors, limits: self.usual_limits }),
+            Ok((doors, meter)) => Ok(StockGroup { name, doors, meter, limits: self.usual_limits }),
             Err(error) => {
                 // What was made of it is empty; a leftover is cleared with the zone.
                 let _ = groups.remove(&name);

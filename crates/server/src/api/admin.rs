@@ -49,6 +49,6 @@ async fn seen(session: Arc<Session>) -> (String, Value) {
     let mut sandbox = render::sandbox(&session.info(), None);
     sandbox["commands_running"] =
         commands.iter().filter(|command| running(&command.phase())).count().into();
-    sandbox["usage"] = render::sample(&session.usage().await);
+    sandbox["usage"] = render::sample(&session.usage());
     (session.tenant().to_string(), sandbox)
 }

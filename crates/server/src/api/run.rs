@@ -12,7 +12,7 @@ use silica_engine::GuestPath;
 use silica_sessions::RunRequest;
 
 use super::sandboxes::{LimitsBody, content, plan};
-use super::seconds;
+use super::{policy, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
@@ -34,6 +34,7 @@ pub(crate) struct RunBody {
     #[serde(default)]
     arguments: Vec<String>,
     timeout_seconds: Option<f64>,
+    policy: Option<String>,
     #[serde(default)]
     files: Vec<FileBody>,
     #[serde(default)]
@@ -73,12 +74,12 @@ pub(crate) async fn run(
         code: body.code,
         arguments: body.arguments,
         timeout: body.timeout_seconds.map(seconds).transpose()?,
+        policy: body.policy.as_deref().map(policy).transpose()?,
         files,
         outputs: outputs?,
         output_bytes_max: OUTPUT_BYTES_MAX,
     };
     let report = app.sessions.run(&caller.tenant, request).await?;
-    app.metrics.cell(&report.end);
     let mut value = render::cell(&report.cell, Detail::Full);
     let outputs = report.outputs.into_iter().map(|(path, read)| match read {
         Ok(bytes) => json!({

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use silica_domain::Limits;
 use silica_engine::Input;
-use silica_sessions::{Create, EndReason, SessionError};
+use silica_sessions::{Create, LifeChange, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
 use super::{seconds, session};
@@ -270,7 +270,8 @@ pub(crate) async fn extend(
     Json(body): Json<ExtendBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    app.sessions.extend(&session, seconds(body.ttl_seconds)?).await?;
+    let life = seconds(body.ttl_seconds)?;
+    app.sessions.set_life(&session, life, LifeChange::Extend).await?;
     Ok(Answer(render::sandbox(&session.info(), None)).into_response())
 }
 
@@ -282,10 +283,7 @@ pub(crate) async fn delete(
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     let session = session(&app, &caller, &id).await?;
-    let sessions = app.sessions.clone();
-    // A client that goes away does not keep it alive.
-    let ended = tokio::spawn(async move { sessions.end(&session, EndReason::Deleted).await });
-    ended.await.map_err(|_| Problem::new(Code::Internal, "the sandbox could not be ended"))?;
+    app.sessions.delete(session).await;
     app.metrics.stage("delete", started.elapsed());
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -297,7 +295,7 @@ pub(crate) async fn usage(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let now = render::sample(&session.usage().await);
+    let now = render::sample(&session.usage());
     let samples: Vec<_> = session.samples().iter().map(render::sample).collect();
     Ok(Answer(json!({"now": now, "samples": samples})).into_response())
 }

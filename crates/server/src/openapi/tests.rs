@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document;
-use crate::api::{audit, cells, commands, files, kernels, keys, run, sandboxes};
+use crate::api::{approvals, audit, cells, commands, files, kernels, keys, run, sandboxes};
 use crate::app::ROUTES;
 use crate::problem::Code;
 
@@ -282,6 +282,7 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<files::MoveBody>("MoveFile", parses::<files::MoveBody>);
     check_request::<files::LinkBody>("MakeLink", parses::<files::LinkBody>);
     check_request::<keys::CreateBody>("CreateKey", parses::<keys::CreateBody>);
+    check_request::<approvals::WordBody>("Word", parses::<approvals::WordBody>);
 }
 
 #[test]
@@ -295,7 +296,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 14);
+    assert_eq!(checked.len(), 15);
 }
 
 #[track_caller]
@@ -334,7 +335,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 19);
+    assert_eq!(examples, 20);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the

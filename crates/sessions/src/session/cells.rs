@@ -5,24 +5,22 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use silica_domain::Limits;
-use silica_engine::{CODE_BYTES_MAX, Changes, Report};
-use silica_store::audit::Activity;
+use silica_engine::{CODE_BYTES_MAX, Changes, Report, Snapshot};
+use silica_store::StoreError;
+use silica_store::audit::Ticket;
 
 use super::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
 use crate::audit;
-use crate::cell::{Cell, CellPhase, CellRequest};
+use crate::cell::{Cell, CellEnd, CellPhase, CellRequest};
 use crate::error::SessionError;
-use crate::kernel::{Job, give_up};
+use crate::kernel::{Job, KernelHandle, give_up};
+use crate::review::{Parked, park};
+use crate::sessions::check_environment;
 
 impl Session {
-    /// Queues a cell. Whoever asked may go away at any moment; the cell then runs all the same.
+    /// Has a cell recorded and then queued: see [`Cell::begun`] and [`Cell::done`]. Once this has
+    /// returned, whoever asked may go away; the cell runs all the same.
     pub async fn submit(self: &Arc<Self>, request: CellRequest) -> Result<Arc<Cell>, SessionError> {
-        let session = Arc::clone(self);
-        let submitted = tokio::spawn(async move { session.queue_cell(request).await }).await;
-        submitted.unwrap_or(Err(SessionError::ShuttingDown))
-    }
-
-    async fn queue_cell(self: Arc<Self>, request: CellRequest) -> Result<Arc<Cell>, SessionError> {
         self.start_something()?;
         let kernel = self.kernel(request.kernel.as_deref())?;
         if request.code.len() > CODE_BYTES_MAX {
@@ -31,33 +29,71 @@ impl Session {
                 format!("the code is {length} bytes long; at most {CODE_BYTES_MAX} are run");
             return Err(SessionError::Bad(words));
         }
+        check_environment(&request.environment)?;
         let timeout = self.timeout(request.timeout)?;
         let queued = self.admission.queue(self.tenant())?;
+        let code: Arc<str> = request.code.into();
+        let checking = self.review.check(request.policy, &code, self.tenant(), self.id());
+        let checked = Arc::new(checking.await?);
         let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
         if number > self.terms.max_cells {
             let reason = EndReason::MaxCells;
             return Err(SessionError::Ended { id: self.id().to_string(), reason });
         }
         let limits = Limits { wall: timeout, ..self.terms.limits.clone() };
-        let activity = if self.terms.single { Activity::Run } else { Activity::Cell };
-        let begun =
-            audit::begin(&self.store, self.tenant(), self.id(), activity, &request.code, &limits);
-        let ticket = begun.await?;
-        let (cell, controls) = Cell::new(
-            format!("c{number}"),
-            kernel.id().to_owned(),
-            timeout,
-            self.terms.timeout_max,
-        );
+        let (id, most) = (format!("c{number}"), self.terms.timeout_max);
+        let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
+        let ((cell, controls), environment) = (made, request.environment);
+        if self.review.asks(&checked) {
+            // A place in the queue is for what can run.
+            drop(queued);
+            let parked = Parked { cell, kernel, code, environment, limits, controls, checked };
+            return self.park(parked).await;
+        }
+        let begin = audit::begin_cell(self, &code, &limits, &checked, None)?;
+        let (session, asked) = (Arc::clone(self), Arc::clone(&cell));
+        let runtime = tokio::runtime::Handle::current();
+        // From the store straight to the kernel: a task in between would be woken to do only that.
+        let then = move |recorded: Result<Ticket, StoreError>| {
+            let _runtime = runtime.enter();
+            match recorded {
+                Ok(ticket) => {
+                    let (cell, code) = (asked, code.to_string());
+                    let job = Job { cell, code, environment, limits, controls, queued, ticket };
+                    session.enqueue(&kernel, job);
+                }
+                Err(error) => asked.set_recorded(Err(error)),
+            }
+        };
+        begin.then(then).await?;
+        Ok(cell)
+    }
+
+    /// Has a cell wait for a person; one that cannot wait is forgotten again. Beside, so that a client
+    /// that leaves breaks nothing in the middle.
+    async fn park(self: &Arc<Self>, parked: Parked) -> Result<Arc<Cell>, SessionError> {
+        let (session, cell) = (Arc::clone(self), Arc::clone(&parked.cell));
+        let waits = tokio::spawn(async move {
+            let cell = Arc::clone(&parked.cell);
+            session.lock().cells.push_back(Arc::clone(&cell));
+            let waits = park(&session, parked).await;
+            if waits.is_err() {
+                session.lock().cells.retain(|other| !Arc::ptr_eq(other, &cell));
+            }
+            waits
+        });
+        waits.await.unwrap_or(Err(SessionError::ShuttingDown)).map(|()| cell)
+    }
+
+    /// From here on the cell exists.
+    fn enqueue(&self, kernel: &KernelHandle, job: Job) {
+        let cell = Arc::clone(&job.cell);
         self.lock().cells.push_back(Arc::clone(&cell));
-        let code = request.code;
-        let job = Job { cell: Arc::clone(&cell), code, limits, controls, queued, ticket };
+        cell.set_recorded(Ok(()));
         if let Err(job) = kernel.submit(job) {
             // Its beginning is on record, so its end must be.
-            give_up(&self, *job);
-            return Err(SessionError::NoKernel(kernel.id().to_owned()));
+            give_up(self, *job);
         }
-        Ok(cell)
     }
 
     fn timeout(&self, asked: Option<Duration>) -> Result<Duration, SessionError> {
@@ -84,19 +120,25 @@ impl Session {
         self.lock().cells.iter().cloned().collect()
     }
 
-    pub(crate) fn cell_ended(&self) {
+    /// Counts a cell that has ended, and forgets old ones for it.
+    pub(crate) fn cell_ended(&self, ended: &Cell, end: &CellEnd) {
         self.cells_run.fetch_add(1, Ordering::Relaxed);
+        self.numbers.cell_ended(end);
         let mut inner = self.lock();
         inner.last_used = Instant::now();
+        // Another kernel's end may have had it forgotten this very moment.
+        if inner.cells.iter().rev().any(|cell| std::ptr::eq(&raw const **cell, ended)) {
+            inner.kept_bytes += ended.kept_bytes();
+        }
         let done = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::Done(_));
-        let mut bytes: usize = inner.cells.iter().map(|cell| cell.kept_bytes()).sum();
-        while inner.cells.len() > KEPT_MAX || bytes > KEPT_BYTES_MAX {
+        while inner.cells.len() > KEPT_MAX || inner.kept_bytes > KEPT_BYTES_MAX {
             // The newest stays, however large: somebody is about to read it.
             let Some(oldest) = inner.cells.iter().position(done) else { break };
             if oldest + 1 == inner.cells.len() {
                 break;
             }
-            bytes -= inner.cells.remove(oldest).map_or(0, |cell| cell.kept_bytes());
+            let forgotten = inner.cells.remove(oldest).map_or(0, |cell| cell.kept_bytes());
+            inner.kept_bytes = inner.kept_bytes.saturating_sub(forgotten);
         }
     }
 
@@ -111,26 +153,24 @@ impl Session {
             return;
         }
         let mut snapshot = self.snapshot.lock().await;
-        let files = Arc::clone(self.sandbox.files());
-        let taken = tokio::task::spawn_blocking(move || files.snapshot()).await;
-        *snapshot = taken.ok().and_then(Result::ok);
+        *snapshot = self.look_at_files().await;
     }
 
     /// Which files changed since that was last asked.
     pub(crate) async fn changed_files(&self) -> Changes {
         let mut snapshot = self.snapshot.lock().await;
-        let Some(mut before) = snapshot.take() else { return Changes::default() };
-        let files = Arc::clone(self.sandbox.files());
-        let compared = tokio::task::spawn_blocking(move || {
-            let changes = files.changes(&mut before);
-            (changes, before)
-        });
-        match compared.await {
-            Ok((changes, after)) => {
-                *snapshot = Some(after);
-                changes.unwrap_or_default()
-            }
-            Err(_) => Changes::default(),
+        let Some(before) = snapshot.take() else { return Changes::default() };
+        *snapshot = self.look_at_files().await;
+        snapshot.as_ref().map(|now| now.since(&before)).unwrap_or_default()
+    }
+
+    /// How the files stand; `None` if that cannot be told, as of a sandbox that has ended.
+    async fn look_at_files(&self) -> Option<Snapshot> {
+        let files = self.sandbox.files();
+        if let Some(few) = files.glance().ok()? {
+            return Some(few);
         }
+        let files = Arc::clone(files);
+        tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()
     }
 }

@@ -124,3 +124,84 @@ fn everything_before_a_closing_is_done_and_nothing_after() {
     store.close_wait();
     assert_eq!(rows(&ground), ["before"]);
 }
+
+#[tokio::test]
+async fn what_is_put_aside_shares_the_next_commit() {
+    let (ground, store) = scratch();
+    insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
+    insert(&store, "awaited", Ok(())).await.unwrap();
+    assert_eq!(rows(&ground), ["aside", "awaited"]);
+}
+
+#[tokio::test]
+async fn what_is_put_aside_is_written_without_company() {
+    let (ground, store) = scratch();
+    insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
+    while rows(&ground).is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    drop(store);
+}
+
+#[tokio::test]
+async fn what_is_put_aside_is_written_before_the_file_is_closed() {
+    let (ground, store) = scratch();
+    insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
+    store.close().await;
+    assert_eq!(rows(&ground), ["aside"]);
+}
+
+#[tokio::test]
+async fn failure_of_what_was_put_aside_is_told_and_harms_nobody() {
+    let (ground, store) = scratch();
+    let (told, failure) = tokio::sync::oneshot::channel();
+    insert(&store, "aside", Err(StoreError::Closed)).put_aside(|error| drop(told.send(error)));
+    insert(&store, "awaited", Ok(())).await.unwrap();
+    assert!(matches!(failure.await.unwrap(), StoreError::Closed));
+    assert_eq!(rows(&ground), ["awaited"]);
+}
+
+#[tokio::test]
+async fn whoever_finds_nobody_writing_writes_in_passing() {
+    let (ground, store) = scratch();
+    insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
+    let thread = std::thread::current().id();
+    let (told, end) = tokio::sync::oneshot::channel();
+    let then = move |end| drop(told.send((end, std::thread::current().id())));
+    insert(&store, "in passing", Ok(())).then(then).await.unwrap();
+    let (end, by) = end.await.unwrap();
+    end.unwrap();
+    assert_eq!((by, rows(&ground)), (thread, vec!["aside".to_owned(), "in passing".to_owned()]));
+}
+
+#[tokio::test]
+async fn whoever_finds_somebody_writing_leaves_it_to_the_thread() {
+    let (ground, store) = scratch();
+    let (held, release) = hold(&store).await;
+    let (told, end) = tokio::sync::oneshot::channel();
+    insert(&store, "queued", Ok(())).then(|end| drop(told.send(end))).await.unwrap();
+    drop(release);
+    held.await.unwrap().unwrap();
+    end.await.unwrap().unwrap();
+    assert_eq!(rows(&ground), ["queued"]);
+}
+
+#[tokio::test]
+async fn whoever_finds_another_process_writing_leaves_it_to_the_thread() {
+    let (ground, store) = scratch();
+    let hands = ground.hands();
+    hands.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (told, end) = tokio::sync::oneshot::channel();
+    insert(&store, "queued", Ok(())).then(|end| drop(told.send(end))).await.unwrap();
+    hands.execute_batch("ROLLBACK").unwrap();
+    end.await.unwrap().unwrap();
+    assert_eq!(rows(&ground), ["queued"]);
+}
+
+#[tokio::test]
+async fn whoever_comes_after_the_end_is_told() {
+    let (_ground, store) = scratch();
+    store.close().await;
+    let late = insert(&store, "late", Ok(())).then(|_| ()).await;
+    assert!(matches!(late, Err(StoreError::Closed)), "{late:?}");
+}

@@ -169,7 +169,7 @@ class Sandbox:
         self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
 
     def delete(self) -> None:
-        """Ends it, and returns when nothing of it is left. One that has ended is fine."""
+        """Ends it: nothing in it runs any more when this returns. One that has ended is fine."""
         self._client.carry_out(flows.delete_sandbox(self.id))
 
     def close(self) -> None:

@@ -74,7 +74,9 @@ fn literal() -> impl Strategy<Value = String> {
     let listen = (address.clone(), any::<u16>()).prop_map(|(host, port)| format!("{host}:{port}"));
     let origin = listen.clone().prop_map(|listen| format!("https://{listen}"));
     let path = pattern("(/[ -~é\"'\\\\]{1,8}){1,3}");
-    let choice = prop::sample::select(vec!["text", "json", "error", "trace", "full", "digest"]);
+    let choice = prop::sample::select(vec![
+        "text", "json", "error", "trace", "full", "digest", "strict", "data", "always",
+    ]);
     let text = prop_oneof![
         word.clone(),
         path.clone(),
@@ -92,7 +94,8 @@ fn literal() -> impl Strategy<Value = String> {
         (0..10_000_000_000_u64).prop_map(|number| number.to_string()),
         (0..10_000_000_u64).prop_map(|millis| format!("{:?}", millis as f64 / 1000.0)),
     ];
-    let single = prop_oneof![number, text.prop_map(quoted)].boxed();
+    let truth = any::<bool>().prop_map(|truth| truth.to_string());
+    let single = prop_oneof![4 => number, 12 => text.prop_map(quoted), 1 => truth].boxed();
     let list = prop::collection::vec(single.clone(), 0..3)
         .prop_map(|items| format!("[{}]", items.join(", ")));
     let table = prop::collection::btree_map(word, single.clone(), 0..3).prop_map(|entries| {

@@ -16,7 +16,7 @@ fn created_changed_and_removed_files_are_told() {
         fs::write(ground.at(name), "12345").unwrap();
     }
     let mut snapshot = ground.files.snapshot().unwrap();
-    assert_eq!(ground.files.changes(&mut snapshot).unwrap(), Changes::default());
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
     fs::write(ground.at("changed"), "123456").unwrap();
     fs::remove_file(ground.at("removed")).unwrap();
     fs::write(ground.at("other"), "54321").unwrap();
@@ -26,7 +26,7 @@ fn created_changed_and_removed_files_are_told() {
     fs::write(ground.at("d/e/created"), "1").unwrap();
     fs::write(ground.at("/home/user/created"), "12").unwrap();
     fs::write(ground.at("/home/user/.profile"), "123").unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     let expected = Changes {
         created: vec![
             file("/home/user/.profile", 3),
@@ -42,9 +42,9 @@ fn created_changed_and_removed_files_are_told() {
         truncated: false,
     };
     assert_eq!(changes, expected);
-    assert_eq!(ground.files.changes(&mut snapshot).unwrap(), Changes::default());
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
     fs::remove_dir_all(ground.at("d")).unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     let removed = vec![file("/workspace/d/e/created", 1), file("/workspace/d/e/touched", 5)];
     assert_eq!(changes, Changes { removed, ..Changes::default() });
 }
@@ -71,7 +71,7 @@ fn what_programs_keep_and_what_is_no_file_is_not_told() {
     make_fifo(&ground.at("fifo"));
     let raw: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
     fs::write(ground.at("/workspace").join(raw), "x").unwrap();
-    assert_eq!(ground.files.changes(&mut snapshot).unwrap(), Changes::default());
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
     // Hidden directories elsewhere are somebody's work.
     fs::create_dir_all(ground.at("/home/user/project/.hidden")).unwrap();
     fs::write(ground.at("/home/user/project/.hidden/file"), "x").unwrap();
@@ -79,7 +79,7 @@ fn what_programs_keep_and_what_is_no_file_is_not_told() {
     fs::write(ground.at(".github/file"), "x").unwrap();
     let created =
         vec![file("/home/user/project/.hidden/file", 1), file("/workspace/.github/file", 1)];
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     assert_eq!(changes, Changes { created, ..Changes::default() });
 }
 
@@ -94,17 +94,17 @@ fn a_scan_that_did_not_see_all_guesses_nothing() {
     }
     fs::remove_file(ground.at("top")).unwrap();
     fs::write(ground.at("new"), "").unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     assert!(changes.truncated && changes.removed.is_empty(), "{changes:?}");
     assert!(changes.created.contains(&file("/workspace/new", 0)));
     assert!(changes.created.len() < SCAN_ENTRIES_MAX);
     fs::remove_dir_all(ground.at("many")).unwrap();
     fs::write(ground.at("newer"), "").unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     assert!(changes.truncated && changes.created.is_empty());
     // Now all is seen again.
     fs::write(ground.at("newest"), "").unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     let created = vec![file("/workspace/newest", 0)];
     assert_eq!(changes, Changes { created, ..Changes::default() });
 }
@@ -126,12 +126,27 @@ fn a_place_that_cannot_be_read_is_told() {
     // One directory that the guest closes does not hide the others.
     close("closed");
     ground.put("b", b"x").unwrap();
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     let created = vec![file("/workspace/b", 1)];
     assert_eq!(changes, Changes { created, ..Changes::default() });
     let listing = ground.files.list(&guest("/workspace"), 9).unwrap();
     assert_eq!((listing.entries.len(), listing.truncated), (3, false));
     close("/workspace");
-    let changes = ground.files.changes(&mut snapshot).unwrap();
+    let changes = ground.changes(&mut snapshot);
     assert_eq!(changes, Changes { truncated: true, ..Changes::default() });
+}
+
+#[test]
+fn few_files_are_seen_in_passing_and_many_are_not() {
+    let ground = Ground::new();
+    let before = ground.files.glance().unwrap().unwrap();
+    fs::write(ground.at("one"), "1").unwrap();
+    let after = ground.files.glance().unwrap().unwrap();
+    let created = vec![file("/workspace/one", 1)];
+    assert_eq!(after.since(&before), Changes { created, ..Changes::default() });
+    for number in 0..200 {
+        fs::write(ground.at(&format!("f{number}")), "").unwrap();
+    }
+    assert!(ground.files.glance().unwrap().is_none());
+    assert_eq!(ground.files.snapshot().unwrap().since(&after).created.len(), 200);
 }

@@ -61,7 +61,7 @@ impl Master<'_> {
         }
         let mut request = self.entry(start.shell, start.command, start.fail_at);
         request.has_stdin = u32::from(streams == Streams::OutputAndInput);
-        let oom_kills_before = self.groups.usage(&self.shells[&start.shell].group).oom_kills;
+        let oom_kills_before = self.shells[&start.shell].meter.read().oom_kills;
         let forked = self.fork_inside(start.shell, &request, &fds, || {
             command::carry_out(&errand);
         });
@@ -104,8 +104,8 @@ impl Master<'_> {
         if self.died_with_shell(command.shell, exit) {
             return Ok(());
         }
-        let group = self.shells.get(&command.shell).map(|shell| &shell.group);
-        let oom_kills = group.map_or(0, |group| self.groups.usage(group).oom_kills);
+        let shell = self.shells.get(&command.shell);
+        let oom_kills = shell.map_or(0, |shell| shell.meter.read().oom_kills);
         let oom_kills = oom_kills.saturating_sub(command.oom_kills_before);
         self.event(Event::CommandExited { command: id, exit, oom_kills })
     }

@@ -1,4 +1,4 @@
-//! Ends: signals, usage, destroying, and collecting what has died.
+//! Ends: signals, destroying, and collecting what has died.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,7 +6,6 @@ use std::os::fd::AsFd;
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
 use super::{Master, Shell, ShellState};
-use crate::cgroup::Usage;
 use crate::protocol::{Answer, Event, Exit, Failure, PACKET_BYTES_MAX};
 
 impl Master<'_> {
@@ -21,14 +20,6 @@ impl Master<'_> {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(errno) => Err(failure(errno.into())),
         }
-    }
-
-    pub(super) fn usage(&self, shell: u64) -> Result<Usage, Failure> {
-        let shell = self
-            .shells
-            .get(&shell)
-            .ok_or_else(|| Failure::because("usage", "there is no such shell"))?;
-        Ok(self.groups.usage(&shell.group))
     }
 
     /// Ends a shell; answers when nothing of it is left. One that is gone already is no error.
@@ -74,7 +65,7 @@ impl Master<'_> {
         let before = std::mem::replace(&mut shell.state, ShellState::Dead);
         match before {
             ShellState::Standing if shell.destroyers.is_empty() => {
-                let usage = self.groups.usage(&shell.group);
+                let usage = shell.meter.read();
                 self.event(Event::ShellExited { shell: id, usage })
             }
             ShellState::Making { .. }

@@ -43,6 +43,7 @@ impl Master<'_> {
             spec: order.spec,
             group: group.name,
             doors: group.doors,
+            meter: group.meter,
             uid: blank.uid,
             pid: blank.pid,
             pidfd: blank.pidfd,
@@ -106,8 +107,10 @@ impl Master<'_> {
                 let writable = fds.remove(0);
                 shell.namespaces = fds;
                 shell.state = ShellState::Standing;
-                let message = Message::Reply { number, result: Ok(Answer::Shell) };
-                let fds = [shell.pidfd.as_fd(), writable.as_fd()];
+                let (gauges, files) = shell.meter.parts();
+                let message = Message::Reply { number, result: Ok(Answer::Shell { gauges }) };
+                let mut fds = vec![writable.as_fd()];
+                fds.extend(files);
                 protocol::send(self.engine, &message, &fds)?;
                 for threshold in thresholds {
                     // A process that has died meanwhile is reported by its end.

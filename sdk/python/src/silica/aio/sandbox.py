@@ -170,7 +170,7 @@ class AsyncSandbox:
         await self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
 
     async def delete(self) -> None:
-        """Ends it, and returns when nothing of it is left. One that has ended is fine."""
+        """Ends it: nothing in it runs any more when this returns. One that has ended is fine."""
         await self._client.carry_out(flows.delete_sandbox(self.id))
 
     async def close(self) -> None:

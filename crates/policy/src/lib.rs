@@ -1,0 +1,143 @@
+//! Reads Python before it runs and says what a policy makes of it.
+//!
+//! This is a filter: it tells people and models early what will not do, and it decides what a
+//! person has to see first. It is not the boundary. Python can always be written so that reading
+//! it shows nothing; what code can do in the end is decided by the jail, whatever is found here.
+//!
+//! Nothing here does any I/O, waits, or keeps anything from one text to the next.
+
+mod depth;
+mod fold;
+mod magic;
+mod names;
+mod policy;
+mod report;
+mod resources;
+mod text;
+mod walk;
+
+pub use policy::{POLICY_BYTES_MAX, Policy, PolicyError, Preset};
+pub use report::{Finding, Report};
+pub use text::CODE_BYTES_MAX;
+
+/// What is done about a finding; the strongest of all findings decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Runs, and nothing is said.
+    Allow,
+    /// Runs; the finding is told.
+    Warn,
+    /// Runs once a person has approved it.
+    Ask,
+    /// Does not run.
+    Block,
+}
+
+impl Action {
+    /// Every action, weakest first.
+    pub const ALL: [Self; 4] = [Self::Allow, Self::Warn, Self::Ask, Self::Block];
+
+    /// Returns the word a policy file uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Warn => "warn",
+            Self::Ask => "ask",
+            Self::Block => "block",
+        }
+    }
+
+    /// Finds the action with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
+
+/// How bad it would be if what was found were meant badly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// A matter of style or of care.
+    Low,
+    /// It will probably not work, or not end.
+    Medium,
+    /// It reaches for what it was not given.
+    High,
+    /// There is no good reason to write it.
+    Critical,
+}
+
+impl Severity {
+    /// Every severity, least first.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
+
+    /// Returns the word a policy file uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What a rule looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Modules that are imported, however that is written.
+    Import,
+    /// Functions that are called, or taken in hand under any name.
+    Call,
+    /// Names of attributes, whatever they belong to.
+    Attribute,
+    /// Imports and attributes whose names are computed while the code runs.
+    Dynamic,
+    /// Paths given to what opens files.
+    Path,
+    /// Loops that have no way out.
+    Loop,
+    /// Sizes, powers and pauses beyond what a sandbox has.
+    Resource,
+    /// `%` and `%%` lines.
+    Magic,
+    /// `!` lines, and lines that IPython turns into calls.
+    Shell,
+    /// Text that is not Python.
+    Syntax,
+    /// Text that is not what it looks like, too long, or nested too deep.
+    Text,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::Import,
+        Self::Call,
+        Self::Attribute,
+        Self::Dynamic,
+        Self::Path,
+        Self::Loop,
+        Self::Resource,
+        Self::Magic,
+        Self::Shell,
+        Self::Syntax,
+        Self::Text,
+    ];
+
+    /// Returns the word a policy file uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Call => "call",
+            Self::Attribute => "attribute",
+            Self::Dynamic => "dynamic",
+            Self::Path => "path",
+            Self::Loop => "loop",
+            Self::Resource => "resource",
+            Self::Magic => "magic",
+            Self::Shell => "shell",
+            Self::Syntax => "syntax",
+            Self::Text => "text",
+        }
+    }
+}
