@@ -9,6 +9,8 @@ mod containment;
 mod control;
 mod engine;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guest;
 mod inputs;
 mod kernel;
