@@ -295,7 +295,14 @@ impl Interpreter {
             }
             Some(held) => {
                 let session = Arc::clone(&held.session);
-                Place::existing(&self.sessions, session, ask.files.clone()).await?
+                match Place::existing(&self.sessions, session, ask.files.clone()).await {
+                    Ok(place) => place,
+                    Err(error) => {
+                        let error = InterpretError::from(error);
+                        begun.await?.failed(&error);
+                        return Err(error);
+                    }
+                }
             }
         };
         let recording = begun.await?;

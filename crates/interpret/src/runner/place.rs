@@ -241,7 +241,7 @@ impl Runner for Place {
                 }
             }
         }
-        let end = cell.done().await;
+        let end = cell.done().await?;
         drop(leash);
         Ok(Ran::from(&*end))
     }

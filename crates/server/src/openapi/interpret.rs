@@ -127,6 +127,17 @@ pub(super) fn answers() -> Group {
     ]
 }
 
+/// What a key has spent on models.
+pub(super) fn spent() -> Value {
+    let properties = json!({
+        "requests": whole("Requests to models"),
+        "input_tokens": whole("Tokens they read"),
+        "output_tokens": whole("Tokens they wrote"),
+        "cost_dollars": number("What that costs, as far as prices are known"),
+    });
+    object("What was spent on models today (UTC)", &["requests", "cost_dollars"], &properties)
+}
+
 fn finding() -> Value {
     let properties = json!({
         "rule": text("The rule's id"),

@@ -256,6 +256,8 @@ fn a_budget_stops_and_a_restart_does_not_help() {
     for _ in 0..2 {
         tenant.post("/interpret", &ask).expect(200);
     }
+    let spent = tenant.get("/v1/stats").expect(200).json()["models_today"].clone();
+    assert_eq!((&spent["requests"], &spent["input_tokens"]), (&json!(2), &json!(1000)), "{spent}");
     let refused = tenant.post("/interpret", &ask);
     assert_eq!(refused.problem(), (429, "budget_spent".to_owned()));
     assert!(refused.header("retry-after").is_some());
