@@ -80,6 +80,11 @@ impl Served {
         Ok(Self { process, address, key, _home: own })
     }
 
+    /// Where it is, and its first key as E2B's clients want to see it.
+    pub(crate) fn url_and_key(&self) -> (String, String) {
+        (format!("http://{}", self.address), self.key.replace("silica_", "e2b_"))
+    }
+
     fn client(&self) -> Result<Client> {
         Client::connect(&self.address, &self.key)
     }

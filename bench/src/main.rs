@@ -4,6 +4,7 @@
 //! noisy: ratios survive that, absolute times do not. Prints a table, and one JSON object with
 //! `--json`. `--check` fails when a promise is missed.
 
+mod e2b;
 mod http;
 mod jobs;
 mod measure;
@@ -36,6 +37,9 @@ struct Arguments {
     /// The silica binary, for the whole-process measure
     #[arg(long)]
     silica: Option<std::path::PathBuf>,
+    /// A Python with E2B's SDK installed, for its measure; there is none without it
+    #[arg(long)]
+    e2b_python: Option<std::path::PathBuf>,
     /// Seconds of the soak of the server; none unless asked for
     #[arg(long, default_value_t = 0)]
     soak: u64,
@@ -68,17 +72,25 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let is_http = |only: &String| only.starts_with("http");
+    let is_e2b = |only: &String| only.starts_with("e2b");
     let is_policy = |only: &String| only.starts_with("policy");
     let mut rows = Vec::new();
     if arguments.only.as_ref().is_none_or(is_policy) {
         rows.extend(policy::run_all(arguments.samples));
     }
-    if !arguments.only.as_ref().is_some_and(|only| is_http(only) || is_policy(only)) {
+    let apart = |only: &String| is_http(only) || is_e2b(only) || is_policy(only);
+    if !arguments.only.as_ref().is_some_and(apart) {
         rows.extend(runtime.block_on(jobs::run_all(arguments))?);
     }
     if arguments.only.as_ref().is_none_or(is_http) {
         let home = std::env::var_os("SILICA_HOME").context("set SILICA_HOME")?;
         rows.extend(http::run_all(arguments, home.as_ref())?);
+    }
+    if let (true, Some(python)) =
+        (arguments.only.as_ref().is_none_or(is_e2b), &arguments.e2b_python)
+    {
+        let home = std::env::var_os("SILICA_HOME").context("set SILICA_HOME")?;
+        rows.extend(e2b::run_all(arguments, home.as_ref(), python)?);
     }
     let kept = rows.iter().all(measure::Row::is_kept);
     if arguments.json {

@@ -114,6 +114,7 @@ class Kernel:
         self.cell = int(head["cell"])
         self.interrupts.pending = False
         self.interrupts.restore()
+        before = borrow_environment(head.get("env") or {})
         try:
             error = self.attempt(body.decode("utf-8", "replace"))
         except KeyboardInterrupt as second:
@@ -121,6 +122,7 @@ class Kernel:
             self.interrupts.armed = False
             error = second
         self.interrupts.restore()
+        return_environment(before)
         status, exit_code = self.judge(error)
         if os.getpid() != self.pid:
             # A child of the user's own fork came back from the cell: the parent speaks for it.
@@ -268,6 +270,22 @@ class Kernel:
             return self.channel.receive()
         except (OSError, wire.WireError):
             leave(EXIT_WIRE_BROKEN)
+
+
+def borrow_environment(variables: dict[str, str]) -> dict[str, str | None]:
+    """Sets variables for one cell; returns what they were."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    return before
+
+
+def return_environment(before: dict[str, str | None]) -> None:
+    """Puts variables back, whatever the cell made of them."""
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def leave(code: int) -> None:

@@ -171,6 +171,15 @@ def test_ast_interactivity_all(host):
     assert texts(host.run("1\n2")[0]) == [("main", "1"), ("main", "2")]
 
 
+def test_variables_for_one_cell(host):
+    host.send({"type": "setup", "env": {"KEPT": "old"}})
+    show = "import os; os.environ.get('KEPT'), os.environ.get('LENT')"
+    assert texts(host.run(show, env={"KEPT": "new", "LENT": "x"})[0]) == [("main", "('new', 'x')")]
+    assert texts(host.run(show)[0]) == [("main", "('old', None)")]
+    host.run("import os; os.environ['LENT'] = 'mine'; 1 / 0", env={"LENT": "x"})
+    assert texts(host.run(show)[0]) == [("main", "('old', None)")]
+
+
 def test_automagic(host, tmp_path):
     host.send({"type": "setup", "env": {"A_B": "c"}, "argv": ["x", "y"], "cwd": str(tmp_path)})
     (tmp_path / "file").touch()

@@ -20,7 +20,7 @@ use silica_interpret::preset::Shape;
 use silica_interpret::{
     Answered, Ask, Consent, EVENTS_MAX, Event, InterpretError, Interpreter, Talk, Voice,
 };
-use silica_sessions::{Create, Sessions};
+use silica_sessions::{Create, ReviewOptions, Sessions};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions, Tenant};
 use tokio::sync::mpsc;
 
@@ -203,7 +203,9 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
         engine.add_template(template).await?;
         let options = StoreOptions::new(Access::Server);
         let store = Store::open(&place.path().join(DATABASE_NAME), options)?;
-        let sessions = Sessions::start(engine, store, serve::options(&settings)).await?;
+        // Whoever sits in front of it is asked by `ask` itself.
+        let options = serve::options(&settings, ReviewOptions::default());
+        let sessions = Sessions::start(engine, store, options).await?;
         let interpreter = model::in_terminal(&settings, Arc::clone(&sessions))?;
         let tenant = Tenant::parse(TENANT)?;
         let table = Table { sessions: Arc::clone(&sessions), interpreter, tenant };

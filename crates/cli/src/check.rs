@@ -57,7 +57,8 @@ fn check(arguments: &CheckArgs) -> Result<i32> {
     Ok(if report.verdict == Action::Block { EXIT_BLOCKED } else { 0 })
 }
 
-fn from_file(path: &Path) -> Result<Policy> {
+/// Reads a policy file.
+pub(crate) fn from_file(path: &Path) -> Result<Policy> {
     let is_word = path.components().count() == 1 && path.extension().is_none();
     if is_word && !path.exists() {
         bail!("there is no preset or file {}; presets are strict, data and open", path.display());

@@ -1,5 +1,7 @@
 //! `silica doctor`: what this host offers and enforces, what is missing, and how to get it.
 
+mod calls;
+
 use std::path::Path;
 
 use anyhow::Result;
@@ -18,6 +20,9 @@ pub(crate) struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// Print what a sandbox answers to each system call, and why, as JSON, and look at nothing
+    #[arg(long)]
+    calls: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,10 @@ impl Finding {
 }
 
 pub(crate) fn run(arguments: &DoctorArgs) -> Result<i32> {
+    if arguments.calls {
+        calls::print()?;
+        return Ok(0);
+    }
     let home = home::home()?;
     let mut findings = vec![kernel(), user_namespaces(), data_directory(&home)];
     findings.extend(control_groups());

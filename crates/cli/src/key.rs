@@ -25,6 +25,9 @@ enum Action {
         /// Let it do everything, also for others
         #[arg(long)]
         admin: bool,
+        /// Let it decide about what waits for a person
+        #[arg(long)]
+        approve: bool,
         /// Print it as JSON, with its id
         #[arg(long)]
         json: bool,
@@ -48,21 +51,23 @@ enum Action {
 
 pub(crate) fn run(arguments: KeyArgs) -> Result<i32> {
     match arguments.action {
-        Action::Create { name, admin, json } => create(name, admin, json)?,
+        Action::Create { name, admin, approve, json } => {
+            create(NewKey { name, admin, approve, limits: None }, json)?;
+        }
         Action::List { json } => list(json)?,
         Action::Revoke { id, json } => revoke(&id, json)?,
     }
     Ok(0)
 }
 
-fn create(name: KeyName, admin: bool, as_json: bool) -> Result<()> {
+fn create(new: NewKey, as_json: bool) -> Result<()> {
     let store = home::store(Access::Tool)?;
-    let (record, secret) = store.keys().create(NewKey { name, admin, limits: None }).wait()?;
+    let (record, secret) = store.keys().create(new).wait()?;
     store.close_wait();
     if as_json {
-        let KeyRecord { id, name, admin, created_at, .. } = record;
+        let KeyRecord { id, name, admin, approve, created_at, .. } = record;
         return show::line(json!({
-            "id": id, "name": name, "admin": admin, "created_at": created_at,
+            "id": id, "name": name, "admin": admin, "approve": approve, "created_at": created_at,
             "key": secret.reveal(),
         }));
     }

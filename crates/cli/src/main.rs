@@ -2,9 +2,11 @@
 //!
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
+mod approvals;
 mod ask;
 mod audit;
 mod check;
+mod client;
 mod config;
 mod doctor;
 mod home;
@@ -50,6 +52,8 @@ enum Command {
     Top(top::TopArgs),
     /// Build, list, show and remove templates
     Template(template::TemplateArgs),
+    /// See what waits for a person on a running server, and decide
+    Approvals(approvals::ApprovalsArgs),
     /// Make, list and revoke keys
     Key(key::KeyArgs),
     /// Look at the audit log, export it, and check that nobody changed it
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Chat(arguments) => ask::chat(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Approvals(arguments) => approvals::run(arguments),
         Command::Template(arguments) => template::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Audit(arguments) => audit::run(arguments),

@@ -12,14 +12,17 @@ use serde_json::{Value, json};
 use silica_domain::Limits;
 use silica_engine::template::{Home, Template};
 use silica_engine::{CreateOptions, Engine, EngineOptions};
+use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
-use silica_sessions::{Capacity, Quota, Sessions, SessionsOptions};
+use silica_sessions::{
+    AskWhen, Capacity, PolicyChoice, Quota, ReviewOptions, Sessions, SessionsOptions,
+};
 use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
 use silica_store::keys::{KeyName, NewKey};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::settings::{AuditCode, LogFormat, LogLevel};
+use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
 use crate::{home, model};
 
@@ -102,12 +105,16 @@ async fn serve(
     templates: Vec<Template>,
     print: Print,
 ) -> Result<i32> {
+    let (review, hook) = (review(&settings)?, webhook(&settings)?);
     // First, so that a second server on the same port or data is told at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
     let first_key = first_key(&store).await?;
     let (engine, shown) = start_engine(home, &settings, templates).await?;
-    let sessions = Sessions::start(engine, store.clone(), options(&settings)).await?;
+    let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
+    if let Some(hook) = hook {
+        silica_server::webhook::start(sessions.review().news(), hook)?;
+    }
     let address = server.address()?;
     let url = url(&settings, address.port());
     let app = app_options(&settings, &url, shown);
@@ -186,7 +193,7 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
     if keys.iter().any(|key| key.revoked_at.is_none()) {
         return Ok(None);
     }
-    let new = NewKey { name: KeyName::new("first")?, admin: true, limits: None };
+    let new = NewKey { name: KeyName::new("first")?, admin: true, approve: false, limits: None };
     let (_, secret) = store.keys().create(new).await?;
     Ok(Some(secret.reveal()))
 }
@@ -222,7 +229,51 @@ async fn start_engine(
     Ok((engine, shown))
 }
 
-pub(crate) fn options(settings: &Settings) -> SessionsOptions {
+/// The policies, read now so that a file that is wrong is told before anything runs.
+fn review(settings: &Settings) -> Result<ReviewOptions> {
+    let (policy, approvals) = (&settings.policy, &settings.approvals);
+    Ok(ReviewOptions {
+        policy: policy_of(&policy.default)?,
+        minimum: policy.minimum.as_ref().map(policy_of).transpose()?,
+        ask: match approvals.ask {
+            Ask::Policy => AskWhen::Policy,
+            Ask::Always => AskWhen::Always,
+        },
+        timeout: approvals.timeout,
+        own: approvals.own,
+    })
+}
+
+fn policy_of(source: &PolicySource) -> Result<PolicyChoice> {
+    match source {
+        PolicySource::Preset(preset) => Ok(PolicyChoice::Preset(*preset)),
+        PolicySource::File(path) => {
+            let policy = crate::check::from_file(path)?;
+            Ok(PolicyChoice::Own(Arc::new(policy)))
+        }
+    }
+}
+
+/// The least a secret must have; a shorter one can be guessed.
+const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+
+fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
+    let approvals = &settings.approvals;
+    let (Some(url), Some(path)) = (&approvals.webhook_url, &approvals.webhook_secret_file) else {
+        return Ok(None);
+    };
+    let secret = std::fs::read(path)
+        .with_context(|| format!("cannot read the webhook's secret {}", path.display()))?;
+    let secret = secret.trim_ascii().to_vec();
+    anyhow::ensure!(
+        secret.len() >= WEBHOOK_SECRET_BYTES_MIN,
+        "the webhook's secret in {} is shorter than {WEBHOOK_SECRET_BYTES_MIN} bytes",
+        path.display()
+    );
+    Ok(Some(WebhookOptions { url: url.clone(), secret }))
+}
+
+pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOptions {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
     SessionsOptions {
@@ -251,6 +302,7 @@ pub(crate) fn options(settings: &Settings) -> SessionsOptions {
             queued: cells.queue_max as usize,
             sandboxes: sandboxes.count_max as usize,
         },
+        review,
     }
 }
 

@@ -3,7 +3,6 @@
 //! It talks to the server as any client does. Nothing that comes back can steer the terminal: what is
 //! shown is made of plain characters (`view.rs`).
 
-mod client;
 mod frame;
 #[cfg(test)]
 mod tests;
@@ -16,12 +15,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use client::Client;
+use crate::client::Client;
 use frame::Frame;
 use view::plain;
-
-/// Where a server listens unless it is told otherwise.
-const URL_DEFAULT: &str = "http://127.0.0.1:8585";
 
 /// What is asked for.
 const SANDBOXES: &str = "/v1/admin/sandboxes";
@@ -72,11 +68,7 @@ pub(crate) enum Sort {
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> Result<i32> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let url = arguments.url.clone().or_else(|| variable("SILICA_URL"));
-    let key = arguments.key.clone().or_else(|| variable("SILICA_KEY"));
-    let key = key.context("a key is needed: set SILICA_KEY, or give --key")?;
-    let client = Client::new(url.as_deref().unwrap_or(URL_DEFAULT), &key)?;
+    let client = Client::given(arguments.url.clone(), arguments.key.clone())?;
     let on_terminal = io::stdout().is_terminal();
     let looks = match arguments.count {
         Some(count) => Some(count),

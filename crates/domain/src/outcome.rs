@@ -30,6 +30,8 @@ pub enum Outcome {
     Disconnected,
     /// The whole sandbox ended under it.
     SandboxDied,
+    /// It never began: a person said no, or nobody said yes in time.
+    Denied,
 }
 
 impl Outcome {
@@ -47,6 +49,7 @@ impl Outcome {
             Self::Vanished(_) => "vanished",
             Self::Disconnected => "disconnected",
             Self::SandboxDied => "sandbox_died",
+            Self::Denied => "denied",
         }
     }
 
@@ -62,6 +65,7 @@ impl Outcome {
             Self::OutOfMemory => 137,
             Self::Crashed(signal) => 128 + signal,
             Self::Disconnected | Self::SandboxDied => 70,
+            Self::Denied => 126,
         }
     }
 
@@ -82,6 +86,7 @@ impl Outcome {
                 Some("the code broke the connection between interpreter and host".to_owned())
             }
             Self::SandboxDied => Some("the sandbox ended while the code ran".to_owned()),
+            Self::Denied => Some("nobody approved the code, so it did not run".to_owned()),
         }
     }
 }

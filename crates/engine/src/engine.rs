@@ -336,13 +336,16 @@ fn shell_spec(template: &str, limits: &Limits) -> ShellSpec {
 }
 
 /// What every process in a sandbox starts with, before the template's own variables.
-const BASE_ENVIRONMENT: [(&str, &str); 6] = [
+const BASE_ENVIRONMENT: [(&str, &str); 7] = [
     ("HOME", "/home/user"),
     ("USER", "user"),
     ("LANG", "C.UTF-8"),
     ("PATH", "/opt/silica/venv/bin:/usr/local/bin:/usr/bin:/bin"),
     ("TERM", "dumb"),
     ("PYTHONHASHSEED", "random"),
+    // The allocator in pyarrow, which pandas uses for text, otherwise maps 1 GiB at its first use.
+    // Where no group limits memory, RLIMIT_DATA counts that as used, and nothing works any more.
+    ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
 ];
 
 fn variables(template: &Template) -> BTreeMap<String, String> {

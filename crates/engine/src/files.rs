@@ -19,6 +19,7 @@ mod error;
 mod extract;
 mod identity;
 mod list;
+mod metadata;
 mod path;
 mod read;
 mod stat;
@@ -27,6 +28,7 @@ mod survey;
 mod tests;
 mod tree;
 mod walk;
+mod watch;
 mod write;
 
 use std::fs::File;
@@ -38,10 +40,12 @@ pub use changes::{ChangedFile, Changes, SCAN_ENTRIES_MAX, Snapshot};
 pub use error::FileError;
 pub use extract::Extracted;
 pub use list::{Listed, Listing};
+pub use metadata::Metadata;
 pub use path::GuestPath;
 pub use read::{Range, Reader};
 pub use stat::{FileKind, FileStat, Owner};
 pub use tree::{Made, Overwrite, Removal};
+pub use watch::{Happening, Notice, Reach, Watch};
 pub use write::{Existing, FILE_MODE_DEFAULT, Parents, WriteOptions, Writer};
 
 use identity::Identity;

@@ -188,6 +188,8 @@ pub struct Kernel {
     greeted: bool,
     alive: bool,
     rehearsing: bool,
+    /// Variables for the next cell alone.
+    lent: BTreeMap<String, String>,
     /// The zone's answer, looked at only if the interpreter never speaks.
     entered: Option<oneshot::Receiver<Reply>>,
 }
@@ -231,6 +233,7 @@ impl Kernel {
             greeted: false,
             alive: true,
             rehearsing: false,
+            lent: BTreeMap::new(),
             entered: None,
         };
         Ok((kernel, GuestEnds([theirs.into(), guest_stdout, guest_stderr])))
@@ -290,6 +293,11 @@ impl Kernel {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(KernelError::Ended),
         }
+    }
+
+    /// Sets variables for the next cell alone; after it they are what they were.
+    pub fn lend(&mut self, environment: BTreeMap<String, String>) {
+        self.lent = environment;
     }
 
     /// Runs one cell to its end, whatever that is.

@@ -9,6 +9,8 @@ mod containment;
 mod control;
 mod engine;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guest;
 mod inputs;
 mod kernel;
@@ -26,8 +28,9 @@ pub use command::{
 pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, Interpreter, ZygotePolicy};
 pub use files::{
     Archived, ChangedFile, Changes, DEPTH_MAX, ENTRIES_MAX, Existing, Extracted, FILE_MODE_DEFAULT,
-    FileError, FileKind, FileStat, Files, GuestPath, Listed, Listing, Made, Opened, Overwrite,
-    Owner, Parents, Range, Reader, Removal, SCAN_ENTRIES_MAX, Snapshot, WriteOptions, Writer,
+    FileError, FileKind, FileStat, Files, GuestPath, Happening, Listed, Listing, Made, Metadata,
+    Notice, Opened, Overwrite, Owner, Parents, Range, Reach, Reader, Removal, SCAN_ENTRIES_MAX,
+    Snapshot, Watch, WriteOptions, Writer,
 };
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};

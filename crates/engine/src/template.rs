@@ -32,6 +32,9 @@ mod venv;
 mod version;
 mod wheels;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use spec::read_alone;
+
 pub use build::{Step, build, ensure};
 pub use command::CommandError;
 pub use digest::Digest;

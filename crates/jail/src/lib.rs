@@ -6,6 +6,8 @@
 pub mod cgroup;
 pub mod client;
 pub mod command;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod protocol;
 pub mod seccomp;
 pub mod shell;

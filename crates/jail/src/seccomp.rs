@@ -9,7 +9,7 @@ mod rules;
 mod tests;
 
 pub use compile::compile;
-pub use rules::{Action, Check, RULES, Rule, Verdict, verdict};
+pub use rules::{Action, Check, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule, Verdict, verdict};
 
 /// The filter of the shell's init, which only ever reaps.
 pub(crate) const INIT_RULES: &[Rule] = rules::INIT_RULES;

@@ -12,8 +12,17 @@ use ruff_python_parser::{Mode, lexer};
 /// is lost.
 pub(crate) const NESTING_MAX: usize = 3_000;
 
-/// Returns how deep the text nests at most, or that it nests deeper than is read.
-pub(crate) fn bound(code: &str) -> Option<usize> {
+/// What the tokens of a text show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// How deep it nests at most.
+    pub(crate) depth: usize,
+    /// Whether a bracket or a string with values is left open.
+    pub(crate) unclosed: bool,
+}
+
+/// Returns how deep the text nests at most, or nothing if it nests deeper than is read.
+pub(crate) fn bound(code: &str) -> Option<Bound> {
     let mut lexer = lexer::lex(code, Mode::Ipython);
     let mut count = Count::new();
     loop {
@@ -24,7 +33,8 @@ pub(crate) fn bound(code: &str) -> Option<usize> {
         }
         if kind == TokenKind::EndOfFile {
             count.end_line();
-            return (count.deepest <= NESTING_MAX).then_some(count.deepest);
+            let bound = Bound { depth: count.deepest, unclosed: count.unclosed };
+            return (bound.depth <= NESTING_MAX).then_some(bound);
         }
     }
 }
@@ -65,11 +75,18 @@ struct Count {
     open: [usize; 4],
     blocks: usize,
     deepest: usize,
+    unclosed: bool,
 }
 
 impl Count {
     fn new() -> Self {
-        Self { frames: vec![Frame::new(Opener::Line)], open: [1, 0, 0, 0], blocks: 0, deepest: 0 }
+        Self {
+            frames: vec![Frame::new(Opener::Line)],
+            open: [1, 0, 0, 0],
+            blocks: 0,
+            deepest: 0,
+            unclosed: false,
+        }
     }
 
     fn take(&mut self, kind: TokenKind) {
@@ -130,6 +147,7 @@ impl Count {
     }
 
     fn end_line(&mut self) {
+        self.unclosed |= self.frames.len() > 1;
         self.fold(1);
         let total = self.blocks + self.top().depth();
         self.deepest = self.deepest.max(total);

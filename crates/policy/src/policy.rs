@@ -203,16 +203,23 @@ pub(crate) fn too_deep() -> Raw<'static> {
     whole(&FIXED.depth, "depth", why)
 }
 
+/// Makes the finding that the parser gave up on a text.
+pub(crate) fn unreadable() -> Raw<'static> {
+    whole(&FIXED.unreadable, "parser", "the parser gave up on this text".to_owned())
+}
+
 /// Rules of every policy: what they speak about was not read, so nobody can say what is in it.
 struct Fixed {
     size: Rule,
     depth: Rule,
     cookie: Rule,
+    unreadable: Rule,
 }
 
 static FIXED: LazyLock<Fixed> = LazyLock::new(|| Fixed {
     size: fixed("text-size", "", "Divide it, or put the data into a file"),
     depth: fixed("text-depth", "", "Use intermediate variables or a loop"),
+    unreadable: fixed("text-unreadable", "", "Write complete Python code"),
     cookie: fixed(
         "text-encoding",
         "the text declares the encoding {name}, so a file of it would be read as other code",

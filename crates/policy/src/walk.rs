@@ -4,17 +4,18 @@ use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
     Expr, ExprContext, IpyEscapeKind, Mod, PatternKeyword, Stmt, StmtFor, StmtImportFrom, StmtWhile,
 };
-use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
 use ruff_text_size::{Ranged, TextRange};
 
+use crate::depth::{self, Bound};
+use crate::magic;
 use crate::names::Names;
-use crate::policy::{Dynamic, Policy, too_deep};
+use crate::policy::{Dynamic, Policy, too_deep, unreadable};
 use crate::report::Raw;
 use crate::resources::{self, Use};
-use crate::{depth, magic};
 
 mod calls;
 mod loops;
+mod parse;
 
 use loops::Loops;
 
@@ -54,19 +55,22 @@ struct Part<'a, 'p> {
 
 impl<'p> Part<'_, 'p> {
     fn check(&self, raw: &mut Vec<Raw<'p>>) {
-        let Some(depth) = depth::bound(self.code) else {
+        let Some(bound) = depth::bound(self.code) else {
             raw.push(too_deep());
             return;
         };
-        if depth > SHALLOW_MAX || self.code.len() > SHORT_BYTES_MAX {
-            stacker::grow(STACK_BYTES, || self.read(raw));
+        if bound.depth > SHALLOW_MAX || self.code.len() > SHORT_BYTES_MAX {
+            stacker::grow(STACK_BYTES, || self.read(bound, raw));
         } else {
-            self.read(raw);
+            self.read(bound, raw);
         }
     }
 
-    fn read(&self, raw: &mut Vec<Raw<'p>>) {
-        let parsed = parse_unchecked(self.code, ParseOptions::from(Mode::Ipython));
+    fn read(&self, bound: Bound, raw: &mut Vec<Raw<'p>>) {
+        let Some(parsed) = parse::parse(self.code, bound) else {
+            raw.push(unreadable());
+            return;
+        };
         let Mod::Module(module) = parsed.syntax() else { return };
         let names = Names::collect(&module.body, self.outer);
         let mut checker = Checker::new(self.policy, &names, raw);

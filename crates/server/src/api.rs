@@ -1,6 +1,7 @@
 //! The native API, one file per noun.
 
 pub(crate) mod admin;
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod cells;
 pub(crate) mod commands;
@@ -18,7 +19,8 @@ pub(crate) mod templates;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_sessions::{Session, SessionError};
+use silica_policy::{Policy, Preset};
+use silica_sessions::{PolicyChoice, Session, SessionError};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -45,4 +47,17 @@ async fn session(app: &App, caller: &Caller, id: &str) -> Result<Arc<Session>, P
 fn seconds(number: f64) -> Result<Duration, Problem> {
     Duration::try_from_secs_f64(number)
         .map_err(|_| Problem::bad(format!("{number} is no number of seconds")))
+}
+
+/// A policy as clients name or write it: a preset's name, or the text of a policy file.
+fn policy(text: &str) -> Result<PolicyChoice, Problem> {
+    if let Some(preset) = Preset::from_name(text) {
+        return Ok(PolicyChoice::Preset(preset));
+    }
+    if !text.contains('=') {
+        let words = "policy is strict, data or open, or the text of a policy file";
+        return Err(Problem::bad(words));
+    }
+    let own = Policy::parse(text).map_err(|error| Problem::bad(error.to_string()))?;
+    Ok(PolicyChoice::Own(Arc::new(own)))
 }

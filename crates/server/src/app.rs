@@ -10,13 +10,13 @@ use silica_interpret::Interpreter;
 use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
-    admin, audit, cells, commands, docs, files, health, interpret, kernels, keys, run, sandboxes,
-    stats, templates,
+    admin, approvals, audit, cells, commands, docs, files, health, interpret, kernels, keys, run,
+    sandboxes, stats, templates,
 };
-use crate::gatekeeper;
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Problem};
+use crate::{e2b, gatekeeper};
 
 /// Something of the host that clients may mount by name.
 pub type SharedInput = PathBuf;
@@ -69,13 +69,18 @@ pub fn router(
         sessions,
         interpreter,
     };
-    Ok(routes()
+    let guarded = |routes: Router<App>| {
+        routes
+            .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
+            .with_state(app.clone())
+    };
+    let plain = routes()
         .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "this address does not understand that method")
         })
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
-        .with_state(app))
+        .merge(e2b::routes());
+    Ok(e2b::beside(guarded(plain), guarded))
 }
 
 /// The router and the list of what it serves, from one table.
@@ -143,6 +148,11 @@ routes! {
     post "/v1/sandboxes/{sandbox}/files/link" => files::link;
     get "/v1/links/{token}" => files::get_link;
     put "/v1/links/{token}" => files::put_link;
+
+    get "/v1/approvals" => approvals::list;
+    get "/v1/approvals/{approval}" => approvals::get;
+    post "/v1/approvals/{approval}/approve" => approvals::approve;
+    post "/v1/approvals/{approval}/deny" => approvals::deny;
 
     get "/v1/templates" => templates::list;
     get "/v1/templates/{name}" => templates::get;

@@ -14,6 +14,8 @@ use crate::problem::{Code, Problem};
 pub(crate) struct Caller {
     pub(crate) tenant: Tenant,
     pub(crate) admin: bool,
+    /// Whether it may decide about what waits for a person.
+    pub(crate) approve: bool,
 }
 
 /// A caller who may do everything.
@@ -45,8 +47,9 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Pro
         KeyMatch::Unknown => return Err(refused("unknown")),
     };
     let (tenant, admin) = (Tenant::from(&record.id), record.admin);
+    let approve = record.approve || admin;
     app.sessions.admission().request(&tenant)?;
-    Ok(Caller { tenant, admin })
+    Ok(Caller { tenant, admin, approve })
 }
 
 impl FromRequestParts<App> for Caller {

@@ -22,6 +22,10 @@ pub(crate) struct RequestId(pub(crate) String);
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// An answer that is complete, in a form that is not ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AsItIs;
+
 /// Unique in this process; the process's start keeps it apart from others'.
 fn request_id(app: &App) -> String {
     format!("req_{:x}_{:x}", app.metrics.started_micros, NEXT.fetch_add(1, Ordering::Relaxed))
@@ -68,7 +72,8 @@ fn complete(response: Response, id: &str) -> Response {
     let status = response.status();
     let is_json = response.headers().contains_key(header::CONTENT_TYPE)
         && response.headers()[header::CONTENT_TYPE].as_bytes().ends_with(b"json");
-    if !(status.is_client_error() || status.is_server_error()) || is_json {
+    let is_complete = is_json || response.extensions().get::<AsItIs>().is_some();
+    if !(status.is_client_error() || status.is_server_error()) || is_complete {
         return response;
     }
     let code = match status.as_u16() {

@@ -6,6 +6,7 @@
 mod api;
 mod app;
 mod auth;
+mod e2b;
 mod gatekeeper;
 mod json;
 mod links;
@@ -15,6 +16,8 @@ mod openapi;
 mod problem;
 mod render;
 mod stream;
+mod upload;
+pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;

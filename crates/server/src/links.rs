@@ -25,6 +25,25 @@ pub(crate) struct Link {
     pub(crate) expires: i64,
 }
 
+/// What a token gives a right to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Files and commands.
+    Inside,
+    /// Code.
+    Code,
+}
+
+impl Purpose {
+    /// What is sealed. No link has a colon in what is sealed of it.
+    fn text(self, sandbox: &str) -> String {
+        match self {
+            Self::Inside => format!("inside:{sandbox}"),
+            Self::Code => format!("code:{sandbox}"),
+        }
+    }
+}
+
 /// The longest token that is looked at.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
@@ -49,6 +68,18 @@ impl LinkKey {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length of key is good");
         mac.update(body.as_bytes());
         mac
+    }
+
+    /// A text that shows a right to a sandbox: only this server can make it.
+    pub(crate) fn token(&self, purpose: Purpose, sandbox: &str) -> String {
+        let mac = self.mac(&purpose.text(sandbox)).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode(mac)
+    }
+
+    /// Whether a text is that token; takes the same time whatever it is.
+    pub(crate) fn is_token(&self, purpose: Purpose, sandbox: &str, shown: &str) -> bool {
+        let Ok(shown) = URL_SAFE_NO_PAD.decode(shown) else { return false };
+        self.mac(&purpose.text(sandbox)).verify_slice(&shown).is_ok()
     }
 
     /// The token of a link.

@@ -6,6 +6,7 @@
 //! `openapi.json` beside the crate's manifest, so that a change of the API is seen in review.
 
 mod answers;
+mod approvals;
 mod errors;
 mod interpret;
 mod operations;
@@ -32,7 +33,7 @@ pub(crate) fn page() -> &'static str {
 }
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Run once", "Code in, everything out, sandbox gone."),
     ("Interpret", "A prompt in, an answer out: a model writes code, which is checked and run."),
     ("Sandboxes", "Isolated places with their files, processes, limits and end."),
@@ -52,6 +53,7 @@ const TAGS: [(&str, &str); 10] = [
         "Paths are absolute or relative to `/workspace`, and lie in `/workspace`, `/home/user` or \
          `/tmp`. Links are never followed.",
     ),
+    ("Approvals", "What waits for a person before it runs, and their word on it."),
     ("Account", "What a key can use, and what was done with it."),
     ("Administration", "For admin keys: keys, everybody's sandboxes, the audit log's chain."),
     ("Service", "Without a key: whether the server lives and works, and what it is."),
@@ -69,6 +71,8 @@ pub(crate) fn document() -> Value {
     let operations = operations::all();
     let mut schemas = requests::schemas();
     schemas.extend(answers::schemas());
+    schemas
+        .extend(approvals::answers().into_iter().map(|(name, schema)| (name.to_owned(), schema)));
     schemas.insert("Problem".to_owned(), errors::schema());
     json!({
         "openapi": "3.1.0",

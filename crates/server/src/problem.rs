@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use silica_engine::{CommandError, FileError};
 use silica_interpret::InterpretError;
 use silica_interpret::model::ModelError;
-use silica_sessions::{Refusal, SessionError};
+use silica_sessions::{Checked, Refusal, SessionError};
 use silica_store::StoreError;
 
 macro_rules! codes {
@@ -41,6 +41,8 @@ codes! {
     BadRange = "bad_range", RANGE_NOT_SATISFIABLE;
     Unauthorized = "unauthorized", UNAUTHORIZED;
     Forbidden = "forbidden", FORBIDDEN;
+    OwnApproval = "own_approval", FORBIDDEN;
+    NotApprovable = "not_approvable", FORBIDDEN;
     WrongOrigin = "wrong_origin", FORBIDDEN;
     LinkInvalid = "link_invalid", FORBIDDEN;
     NotFound = "not_found", NOT_FOUND;
@@ -51,6 +53,7 @@ codes! {
     FileNotFound = "file_not_found", NOT_FOUND;
     TemplateNotFound = "template_not_found", NOT_FOUND;
     KeyNotFound = "key_not_found", NOT_FOUND;
+    ApprovalNotFound = "approval_not_found", NOT_FOUND;
     ModelNotFound = "model_not_found", NOT_FOUND;
     ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
@@ -59,6 +62,8 @@ codes! {
     SandboxEnded = "sandbox_ended", CONFLICT;
     CellEnded = "cell_ended", CONFLICT;
     CommandEnded = "command_ended", CONFLICT;
+    AlreadyDecided = "already_decided", CONFLICT;
+    PolicyBlocked = "policy_blocked", UNPROCESSABLE_ENTITY;
     ConversationBusy = "conversation_busy", CONFLICT;
     NotAFile = "not_a_file", UNPROCESSABLE_ENTITY;
     NotADirectory = "not_a_directory", UNPROCESSABLE_ENTITY;
@@ -87,12 +92,28 @@ pub struct Problem {
     retry: Option<Duration>,
     /// The size of a file of which there is no such range.
     size: Option<u64>,
+    /// What the check found in code that may not run.
+    checked: Option<Box<Checked>>,
 }
 
 impl Problem {
     /// One with words for people.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), retry: None, size: None }
+        Self { code, detail: detail.into(), retry: None, size: None, checked: None }
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Its words for people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// When it is worth another try.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
@@ -133,14 +154,20 @@ impl Problem {
     /// What a client reads.
     pub(crate) fn body(&self, request_id: &str) -> serde_json::Value {
         let (name, status) = self.code.name_and_status();
-        serde_json::json!({
+        let mut body = serde_json::json!({
             "type": "about:blank",
             "title": status.canonical_reason().unwrap_or_default(),
             "status": status.as_u16(),
             "code": name,
             "detail": self.detail,
             "request_id": request_id,
-        })
+        });
+        if let Some(checked) = &self.checked {
+            body["policy"] = checked.policy.clone().into();
+            body["findings"] = checked.findings();
+            body["findings_left_out"] = checked.report.left_out.into();
+        }
+        body
     }
 }
 
@@ -170,8 +197,9 @@ impl From<SessionError> for Problem {
     fn from(error: SessionError) -> Self {
         let code = match &error {
             SessionError::NoSandbox(_) => Code::SandboxNotFound,
-            SessionError::Ended { .. } => Code::SandboxEnded,
+            SessionError::Ended { .. } | SessionError::ApprovalVoid(_) => Code::SandboxEnded,
             SessionError::NoKernel(_) => Code::KernelNotFound,
+            SessionError::NoWatcher(_) => Code::NotFound,
             SessionError::NoCell(_) => Code::CellNotFound,
             SessionError::NoCommand(_) => Code::CommandNotFound,
             SessionError::CellEnded(_) => Code::CellEnded,
@@ -179,10 +207,17 @@ impl From<SessionError> for Problem {
             SessionError::Bad(_) | SessionError::Input(_) => Code::BadRequest,
             SessionError::NoTemplate(_) => Code::TemplateNotFound,
             SessionError::Limit(_) => Code::BadLimit,
+            SessionError::Blocked(_) => Code::PolicyBlocked,
+            SessionError::NoApproval(_) => Code::ApprovalNotFound,
+            SessionError::AlreadyDecided { .. } => Code::AlreadyDecided,
+            SessionError::OwnApproval(_) => Code::OwnApproval,
+            SessionError::OtherCode(_) => Code::Conflict,
+            SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(Refusal::Rate(_)) => Code::RateLimited,
-            SessionError::TooManyKernels(_) | SessionError::Refused(Refusal::Quota { .. }) => {
-                Code::QuotaExceeded
-            }
+            SessionError::TooManyKernels(_)
+            | SessionError::TooManyWatches(_)
+            | SessionError::TooManyWait(_)
+            | SessionError::Refused(Refusal::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(Refusal::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
@@ -199,6 +234,7 @@ impl From<SessionError> for Problem {
         let retry = match &error {
             SessionError::Refused(refusal) => Some(refusal.retry_after()),
             SessionError::ShuttingDown => Some(Duration::from_secs(5)),
+            SessionError::TooManyWait(_) => Some(Duration::from_mins(1)),
             _ => None,
         };
         // What the store or the engine says names files of the host: that is for the log.
@@ -210,7 +246,11 @@ impl From<SessionError> for Problem {
             SessionError::File(FileError::Range { size, .. }) => Some(*size),
             _ => None,
         };
-        Self { code, detail, retry, size }
+        let checked = match error {
+            SessionError::Blocked(checked) => Some(checked),
+            _ => None,
+        };
+        Self { code, detail, retry, size, checked }
     }
 }
 
@@ -222,10 +262,12 @@ fn file_code(error: &FileError) -> Code {
         FileError::IsDirectory(_) => Code::NotAFile,
         FileError::NotDirectory(_) => Code::NotADirectory,
         FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,
-        FileError::TooMuch(_) | FileError::TooLarge { .. } => Code::TooLarge,
+        FileError::TooMuch(_) | FileError::TooLarge { .. } | FileError::Missed(_) => Code::TooLarge,
         FileError::DiskFull(_) => Code::DiskFull,
         FileError::Range { .. } => Code::BadRange,
-        FileError::Entry { .. } | FileError::Archive(_) => Code::BadRequest,
+        FileError::Entry { .. } | FileError::Archive(_) | FileError::Metadata { .. } => {
+            Code::BadRequest
+        }
         FileError::Shrunk(_)
         | FileError::Unfinished(_)
         | FileError::Output(_)
@@ -283,7 +325,7 @@ impl From<InterpretError> for Problem {
                     InterpretError::Model(error) => error.to_string(),
                     error => chain(error),
                 };
-                Self { code, detail, retry, size: None }
+                Self { retry, ..Self::new(code, detail) }
             }
         }
     }

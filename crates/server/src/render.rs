@@ -10,6 +10,8 @@ use silica_engine::{ChangedFile, Changes, HeadTail};
 use silica_sessions::{
     Cell, CellEnd, CellPhase, Command, CommandPhase, KernelInfo, Sample, SessionInfo,
 };
+use silica_store::Tenant;
+use silica_store::approvals::ApprovalRecord;
 use silica_store::sandboxes::SandboxRecord;
 
 /// A result: text as text, everything else in base 64.
@@ -78,6 +80,7 @@ pub(crate) enum Detail {
 
 pub(crate) fn cell(cell: &Cell, detail: Detail) -> Value {
     let end = match cell.phase() {
+        CellPhase::AwaitingApproval => return head(cell, "awaiting_approval"),
         CellPhase::Queued => None,
         CellPhase::Running => return head(cell, "running"),
         CellPhase::Done(end) => Some(end),
@@ -95,12 +98,45 @@ pub(crate) fn cell(cell: &Cell, detail: Detail) -> Value {
 }
 
 fn head(cell: &Cell, state: &str) -> Value {
-    json!({
+    let mut value = json!({
         "id": cell.id,
         "kernel": cell.kernel,
         "state": state,
         "created_at": cell.created_at.to_string(),
+    });
+    if !cell.checked.report.findings.is_empty() {
+        value["policy"] = cell.checked.policy.clone().into();
+        value["findings"] = cell.checked.findings();
+    }
+    if let Some(record) = cell.approval() {
+        value["approval"] = approval(&record);
+    }
+    value
+}
+
+/// What a cell says of the approval that it waits or waited for.
+pub(crate) fn approval(record: &ApprovalRecord) -> Value {
+    json!({
+        "id": record.id.as_str(),
+        "state": record.state.name(),
+        "sha256": record.sha256.to_string(),
+        "expires_at": record.expires_at.to_string(),
+        "decided_by": record.decided_by.as_ref().map(Tenant::as_str),
+        "reason": record.reason,
     })
+}
+
+/// All of an approval but its code.
+pub(crate) fn approval_record(record: &ApprovalRecord) -> Value {
+    let mut value = approval(record);
+    value["owner"] = record.tenant.as_str().into();
+    value["sandbox"] = record.sandbox.as_str().into();
+    value["cell"] = record.cell.clone().into();
+    value["policy"] = record.policy.clone().into();
+    value["findings"] = record.findings.clone();
+    value["created_at"] = record.created_at.to_string().into();
+    value["decided_at"] = record.decided_at.map(|at| at.to_string()).into();
+    value
 }
 
 fn ended(end: &CellEnd, detail: Detail) -> Map<String, Value> {

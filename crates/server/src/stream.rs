@@ -95,6 +95,9 @@ impl<T: Told> State<T> {
         match read {
             Read::Gap(events) => line(chunk, None, "gap", &json!({"events": events})),
             Read::Event(id, event) => match event {
+                Event::Approval(record) => {
+                    line(chunk, Some(*id), "approval", &render::approval(record));
+                }
                 Event::Start => line(chunk, Some(*id), "start", &self.told.start()),
                 Event::Stdout(text) => output(chunk, *id, "stdout", text),
                 Event::Stderr(text) => output(chunk, *id, "stderr", text),

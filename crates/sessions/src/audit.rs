@@ -2,11 +2,14 @@
 
 use silica_domain::Limits;
 use silica_engine::Changes;
+use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
 use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant, Write};
 
 use crate::cell::CellEnd;
 use crate::command::CommandEnded;
+use crate::review::Checked;
+use crate::session::Session;
 
 /// What writes that something begins; it must not begin before that is written.
 pub(crate) fn begin(
@@ -22,6 +25,29 @@ pub(crate) fn begin(
     begin.code = Some(code.to_owned());
     begin.limits = Some(limits.clone());
     Ok(store.audit().begin(&begin))
+}
+
+/// The same for a cell, with what the check said and who approved it.
+pub(crate) fn begin_cell(
+    session: &Session,
+    code: &str,
+    limits: &Limits,
+    checked: &Checked,
+    approval: Option<&ApprovalRecord>,
+) -> Result<Write<Ticket>, StoreError> {
+    let activity = if session.is_single() { Activity::Run } else { Activity::Cell };
+    let mut begin = Begin::new(ExecutionId::random()?, session.tenant().clone(), activity);
+    begin.sandbox = Some(session.id().clone());
+    begin.code = Some(code.to_owned());
+    begin.check = Some(checked.line());
+    begin.limits = Some(limits.clone());
+    if let Some(approval) = approval {
+        begin.details.insert("approval".to_owned(), approval.id.to_string());
+        let by = approval.decided_by.as_ref().map(ToString::to_string);
+        begin.details.insert("approved_by".to_owned(), by.unwrap_or_default());
+        begin.details.insert("approved_sha256".to_owned(), approval.sha256.to_string());
+    }
+    Ok(session.store().audit().begin(&begin))
 }
 
 /// Writes how something ended, along with whatever is written next. If that fails the log says what

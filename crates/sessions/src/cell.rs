@@ -1,16 +1,20 @@
 //! A cell from its being asked for to its being forgotten.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, Limits};
 use silica_engine::{Changes, Control, Report, Watcher};
+use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
 use tokio::sync::{SetOnce, mpsc};
 
 use crate::error::SessionError;
 use crate::log::{Decoder, Event, EventLog, Text};
+use crate::review::{Checked, PolicyChoice};
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -19,8 +23,12 @@ pub struct CellRequest {
     pub code: String,
     /// In which kernel; the first if nothing is said.
     pub kernel: Option<String>,
+    /// Variables for this cell alone, on top of the kernel's.
+    pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
 }
 
 /// What became of the kernel.
@@ -63,6 +71,8 @@ pub struct CellEnd {
 /// How far a cell has come.
 #[derive(Clone, Debug)]
 pub enum CellPhase {
+    /// It waits for a person.
+    AwaitingApproval,
     /// It waits for its turn.
     Queued,
     /// It runs.
@@ -80,13 +90,19 @@ pub struct Cell {
     pub kernel: String,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// What the check said of its code.
+    pub checked: Arc<Checked>,
     /// What it says.
     pub log: Arc<EventLog>,
+    /// Which cell of its interpreter it is, from 1; 0 while it waits.
+    number: AtomicU64,
+    approval: Mutex<Option<Arc<ApprovalRecord>>>,
     phase: Mutex<CellPhase>,
-    /// Whether its beginning is on record, without which it does not begin; or why it is not. Who
-    /// waits for one of these three is not woken by the others.
+    /// Whether it is on record, without which it does not begin, or why it is not; whether it waits
+    /// for a person; how it ended. Who waits for one of these is not woken by the others.
     recorded: SetOnce<()>,
     refused: SetOnce<StoreError>,
+    parked: SetOnce<()>,
     ended: SetOnce<Arc<CellEnd>>,
     controls: mpsc::Sender<Control>,
     /// The time it has been given so far, and the most it can be given.
@@ -98,6 +114,7 @@ impl Cell {
     pub(crate) fn new(
         id: String,
         kernel: String,
+        checked: Arc<Checked>,
         timeout: Duration,
         timeout_max: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<Control>) {
@@ -107,10 +124,14 @@ impl Cell {
             id,
             kernel,
             created_at: Timestamp::now(),
+            checked,
             log: Arc::default(),
+            number: 0.into(),
+            approval: Mutex::default(),
             phase: Mutex::new(CellPhase::Queued),
             recorded: SetOnce::new(),
             refused: SetOnce::new(),
+            parked: SetOnce::new(),
             ended: SetOnce::new(),
             controls,
             granted: timeout.into(),
@@ -119,13 +140,20 @@ impl Cell {
         (Arc::new(cell), receiver)
     }
 
+    /// Which cell of its interpreter it is, counted from 1 again after a restart; 0 while it waits.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
+        self.log.push(Event::Start);
+    }
+
     /// How far it has come.
     pub fn phase(&self) -> CellPhase {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_running(&self) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
     }
 
     pub(crate) fn set_done(&self, end: Arc<CellEnd>) {
@@ -135,7 +163,29 @@ impl Cell {
         let _ = self.ended.set(end);
     }
 
-    /// Its beginning is on record, or could not be recorded.
+    /// It waits for a person from now on, which is on record.
+    pub(crate) fn set_parked(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::AwaitingApproval;
+        // It waits once.
+        let _ = self.parked.set(());
+        self.set_recorded(Ok(()));
+    }
+
+    /// It waits for a turn like any other.
+    pub(crate) fn set_queued(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Queued;
+    }
+
+    /// What a person was asked, and what they said.
+    pub fn approval(&self) -> Option<Arc<ApprovalRecord>> {
+        self.approval.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_approval(&self, record: Arc<ApprovalRecord>) {
+        *self.approval.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+
+    /// It is on record, or could not be recorded.
     pub(crate) fn set_recorded(&self, recorded: Result<(), StoreError>) {
         // It is recorded once.
         match recorded {
@@ -144,11 +194,19 @@ impl Cell {
         }
     }
 
-    /// Waits until its beginning is on record. One that cannot be recorded does not begin.
+    /// Waits until it is on record. One that cannot be recorded does not begin.
     pub async fn begun(&self) -> Result<(), SessionError> {
         tokio::select! {
             () = self.recorded.wait() => Ok(()),
             refused = self.refused.wait() => Err(refused.clone().into()),
+        }
+    }
+
+    /// Waits until it has ended or waits for a person, which may take longer than a client does.
+    pub async fn done_or_parked(&self) -> Result<(), SessionError> {
+        tokio::select! {
+            end = self.done() => end.map(drop),
+            () = self.parked.wait() => Ok(()),
         }
     }
 
@@ -202,7 +260,7 @@ impl Cell {
     pub(crate) fn kept_bytes(&self) -> usize {
         let results = match self.phase() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
-            CellPhase::Queued | CellPhase::Running => 0,
+            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
         };
         self.log.kept() + results as usize
     }

@@ -31,6 +31,8 @@ pub struct CommandRequest {
     pub timeout: Option<Duration>,
     /// With a terminal of this size.
     pub terminal: Option<TerminalSize>,
+    /// A name its owner gives it.
+    pub tag: Option<String>,
 }
 
 /// What a command is.
@@ -143,8 +145,10 @@ pub enum CommandPhase {
 pub struct Command {
     /// `p1`, `p2` …, unique in its sandbox.
     pub id: String,
-    /// What was asked for.
+    /// What was asked for, in one line.
     pub shown: String,
+    /// What was asked for.
+    pub request: CommandRequest,
     /// When it was started.
     pub created_at: Timestamp,
     /// What it says.
@@ -160,11 +164,12 @@ impl Command {
     pub(crate) fn start(
         session: &Arc<Session>,
         id: String,
-        request: &CommandRequest,
+        request: CommandRequest,
         mut process: silica_engine::Command,
         output_bytes: u64,
         ticket: Ticket,
     ) -> Arc<Self> {
+        let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let command = Arc::new(Self {
             id,
             shown: request.what.shown(),
@@ -173,6 +178,7 @@ impl Command {
             handle: process.handle().clone(),
             input: tokio::sync::Mutex::new(process.take_input()),
             has_terminal: request.terminal.is_some(),
+            request,
             phase: watch::Sender::new(CommandPhase::Running),
         });
         command.log.push(Event::Start);
@@ -182,7 +188,7 @@ impl Command {
             stdout: HeadTail::new(output_bytes),
             stderr: HeadTail::new(output_bytes),
             started: Instant::now(),
-            deadline: request.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            deadline,
             timed_out: false,
         };
         tokio::spawn(pump.run(process, ticket));

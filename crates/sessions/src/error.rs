@@ -3,8 +3,10 @@
 use silica_domain::LimitError;
 use silica_engine::{CallError, CommandError, EngineError, FileError, InputError, KernelError};
 use silica_store::StoreError;
+use silica_store::approvals::State;
 
 use crate::admission::Refusal;
+use crate::review::Checked;
 use crate::session::EndReason;
 
 /// Why something could not be done.
@@ -36,9 +38,44 @@ pub enum SessionError {
     /// It has ended already, or reads nothing any more.
     #[error("command {0} has ended, or has closed its input")]
     CommandEnded(String),
+    /// The policy does not let it run.
+    #[error("the policy {} does not let this code run: {}", .0.policy, .0.summary())]
+    Blocked(Box<Checked>),
+    /// Nothing of this id waits or was decided.
+    #[error("there is no approval {0}")]
+    NoApproval(String),
+    /// Somebody else was first, or time was.
+    #[error("approval {id} is {} already", .state.name())]
+    AlreadyDecided {
+        /// Which.
+        id: String,
+        /// How.
+        state: State,
+    },
+    /// Whoever asks does not decide.
+    #[error("a key may not approve what it asked for itself, as in {0}")]
+    OwnApproval(String),
+    /// There is nothing left that could run.
+    #[error("the sandbox of approval {0} has ended, so it can only be denied")]
+    ApprovalVoid(String),
+    /// Somebody looked at something else.
+    #[error("approval {0} is about code of another digest")]
+    OtherCode(String),
+    /// Too many wait for a person.
+    #[error("{0} executions wait for a person already")]
+    TooManyWait(usize),
+    /// What cannot be approved is not done where everything has to be.
+    #[error("every execution has to be approved here, and commands cannot be; run a cell")]
+    NotApprovable,
     /// Too many kernels.
     #[error("a sandbox has at most {0} kernels")]
     TooManyKernels(usize),
+    /// Too many watches.
+    #[error("a sandbox has at most {0} watches of its files")]
+    TooManyWatches(usize),
+    /// No such watcher in this sandbox.
+    #[error("there is no watcher {0} in this sandbox")]
+    NoWatcher(String),
     /// A value that cannot be had.
     #[error("{0}")]
     Bad(String),

@@ -2,6 +2,7 @@
 //!
 //! When the interpreter is lost a new one takes its place, and the cell that lost it says so.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub struct KernelInfo {
     pub cells_run: u64,
     /// How often a new interpreter took the place of a lost one.
     pub restarts: u64,
+    /// Where it started to work.
+    pub directory: String,
     /// Since when it is there.
     pub created_at: Timestamp,
 }
@@ -63,6 +66,7 @@ pub struct KernelInfo {
 pub(crate) struct Job {
     pub(crate) cell: Arc<Cell>,
     pub(crate) code: String,
+    pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limits: Limits,
     pub(crate) controls: mpsc::Receiver<Control>,
     pub(crate) queued: Queued,
@@ -78,6 +82,7 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct KernelHandle {
     id: String,
+    directory: String,
     created_at: Timestamp,
     /// Bounded by the places in the queue that each cell needs.
     messages: mpsc::UnboundedSender<Message>,
@@ -100,6 +105,7 @@ impl KernelHandle {
         let (messages, inbox) = mpsc::unbounded_channel();
         let handle = Arc::new(Self {
             id,
+            directory: setup.directory.clone().unwrap_or_else(|| "/workspace".to_owned()),
             created_at: Timestamp::now(),
             messages,
             closing: watch::Sender::new(false),
@@ -112,6 +118,7 @@ impl KernelHandle {
             session: Arc::clone(session),
             handle: Arc::clone(&handle),
             kernel: Some(kernel),
+            cells_begun: 0,
             setup,
         };
         tokio::spawn(keeper.run(inbox));
@@ -135,6 +142,7 @@ impl KernelHandle {
             cell,
             cells_run: self.cells_run.load(Ordering::Relaxed),
             restarts: self.restarts.load(Ordering::Relaxed),
+            directory: self.directory.clone(),
             created_at: self.created_at,
         }
     }
@@ -199,6 +207,8 @@ struct Keeper {
     session: Arc<Session>,
     handle: Arc<KernelHandle>,
     kernel: Option<Kernel>,
+    /// Cells that the present interpreter was given.
+    cells_begun: u64,
     setup: Setup,
 }
 
@@ -269,7 +279,7 @@ impl Keeper {
 
     /// Waits for the cell's turn and runs it, unless it is interrupted or its kernel ended before.
     async fn cell(&mut self, job: Job) {
-        let Job { cell, code, mut limits, mut controls, queued, ticket } = job;
+        let Job { cell, code, environment, mut limits, mut controls, queued, ticket } = job;
         self.handle.set_current(Some(Arc::clone(&cell)));
         let turn = self.turn(queued, &mut controls, &mut limits.wall).await;
         let dead = self.session.sandbox().is_dead();
@@ -281,8 +291,9 @@ impl Keeper {
             _ if dead => (Report::not_run(Outcome::SandboxDied), Changes::default()),
             (Some(turn), Some(kernel)) => {
                 self.session.note_files().await;
-                cell.set_running();
-                cell.log.push(Event::Start);
+                self.cells_begun += 1;
+                cell.begin(self.cells_begun);
+                kernel.lend(environment);
                 let mut scribe = Scribe::new(Arc::clone(&cell.log));
                 let report = kernel.run(&code, &limits, &mut scribe, &mut controls).await;
                 scribe.finish();
@@ -358,6 +369,7 @@ impl Keeper {
         match started {
             Ok(kernel) => {
                 self.kernel = Some(kernel);
+                self.cells_begun = 0;
                 self.handle.restarts.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
@@ -392,6 +404,11 @@ pub(crate) fn give_up(session: &Session, job: Job) {
 
 fn write_end(session: &Session, cell: &Cell, end: &Arc<CellEnd>, ticket: Ticket) {
     audit::finish(session.store(), ticket, &audit::of_cell(end));
+    end_unrecorded(session, cell, end);
+}
+
+/// Ends a cell of which no beginning is on record.
+pub(crate) fn end_unrecorded(session: &Session, cell: &Cell, end: &Arc<CellEnd>) {
     cell.set_done(Arc::clone(end));
     cell.log.push(Event::Done);
     session.cell_ended(cell, end);

@@ -11,9 +11,11 @@ mod command;
 mod error;
 mod kernel;
 mod log;
+mod review;
 mod session;
 mod sessions;
 mod usage;
+mod watch;
 
 pub use admission::{Admission, Capacity, Load, Quota, Refusal};
 pub use cell::{Cell, CellEnd, CellPhase, CellRequest, KernelState};
@@ -21,8 +23,10 @@ pub use command::{Command, CommandEnded, CommandOutcome, CommandPhase, CommandRe
 pub use error::SessionError;
 pub use kernel::{KernelInfo, KernelPhase};
 pub use log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
-pub use session::{EndReason, Session, SessionInfo};
+pub use review::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
+pub use session::{EndReason, LifeChange, Session, SessionInfo};
 pub use sessions::{
     Create, Numbers, Observer, RunReport, RunRequest, Sessions, SessionsOptions, limits_json,
 };
 pub use usage::Sample;
+pub use watch::{Watcher, Watching};

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Bundle, CellError};
+use silica_store::approvals::ApprovalRecord;
 use tokio::sync::Notify;
 
 /// What is kept for readers. More than the sockets between us and a client hold: what it never got
@@ -34,6 +35,8 @@ const STALL_PATIENCE: Duration = Duration::from_secs(30);
 /// Something that was said.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// A person is asked about the cell, or has decided.
+    Approval(Arc<ApprovalRecord>),
     /// The cell or command has started.
     Start,
     /// Text on stdout.
@@ -72,7 +75,9 @@ impl Event {
         EVENT_BYTES
             + match self {
                 Self::Stdout(text) | Self::Stderr(text) => text.len(),
-                Self::Start | Self::Result(_) | Self::Error(_) | Self::Done => 0,
+                Self::Approval(_) | Self::Start | Self::Result(_) | Self::Error(_) | Self::Done => {
+                    0
+                }
             }
     }
 }

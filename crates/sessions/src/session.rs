@@ -10,17 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Files, Sandbox, Snapshot};
+use silica_engine::{CallError, Files, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::admission::{Admission, Place};
-use crate::cell::Cell;
+use crate::cell::{Cell, CellPhase};
 use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
+use crate::review::Review;
 use crate::sessions::Numbers;
 use crate::usage::{Sample, Samples};
+use crate::watch::{WATCHES_MAX, Watcher};
 
 /// Kernels of one sandbox.
 const KERNELS_MAX: usize = 16;
@@ -82,6 +84,15 @@ impl EndReason {
     }
 }
 
+/// How a life is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeChange {
+    /// It becomes longer, or stays as it is.
+    Extend,
+    /// It becomes longer or shorter.
+    Set,
+}
+
 /// What a session is made with.
 #[derive(Debug)]
 pub(crate) struct Terms {
@@ -90,6 +101,8 @@ pub(crate) struct Terms {
     pub(crate) template: String,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) environment: BTreeMap<String, String>,
+    /// Where kernels and commands start, if not in /workspace.
+    pub(crate) directory: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) ttl: Duration,
     pub(crate) idle: Option<Duration>,
@@ -137,12 +150,14 @@ pub struct Session {
     store: Store,
     admission: Admission,
     numbers: Arc<Numbers>,
+    review: Review,
     created_at: Timestamp,
     cells_asked: AtomicU64,
     cells_run: AtomicU64,
     /// Whether files were changed from outside since they were last noted.
     files_touched: AtomicBool,
     snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    watches: Arc<Semaphore>,
     ended: watch::Sender<Option<EndReason>>,
     /// Whether nobody finds it any more.
     gone: watch::Sender<bool>,
@@ -161,6 +176,9 @@ struct Inner {
     kept_bytes: usize,
     commands: VecDeque<Arc<Command>>,
     next_command: u64,
+    /// No more than there are places for watches.
+    watchers: Vec<Arc<Watcher>>,
+    next_watcher: u64,
     samples: Samples,
     sampled: Instant,
 }
@@ -173,6 +191,7 @@ impl Session {
         store: Store,
         admission: Admission,
         numbers: Arc<Numbers>,
+        review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
         let kernel = sandbox.take_kernel();
@@ -187,6 +206,8 @@ impl Session {
             kept_bytes: 0,
             commands: VecDeque::new(),
             next_command: 1,
+            watchers: Vec::new(),
+            next_watcher: 1,
             samples: Samples::default(),
             sampled: now,
         };
@@ -196,11 +217,13 @@ impl Session {
             store,
             admission,
             numbers,
+            review,
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
             files_touched: true.into(),
             snapshot: tokio::sync::Mutex::default(),
+            watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),
             gone: watch::Sender::new(false),
             inner: Mutex::new(inner),
@@ -243,6 +266,32 @@ impl Session {
         self.files_touched.store(true, Ordering::Release);
     }
 
+    pub(crate) fn watches(&self) -> &Arc<Semaphore> {
+        &self.watches
+    }
+
+    pub(crate) fn add_watcher(&self, make: impl FnOnce(String) -> Watcher) -> Arc<Watcher> {
+        let mut inner = self.lock();
+        let watcher = Arc::new(make(format!("w{}", inner.next_watcher)));
+        inner.next_watcher += 1;
+        inner.watchers.push(Arc::clone(&watcher));
+        watcher
+    }
+
+    /// A watcher.
+    pub fn watcher(&self, id: &str) -> Result<Arc<Watcher>, SessionError> {
+        self.use_it()?;
+        let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
+        found.ok_or_else(|| SessionError::NoWatcher(id.to_owned()))
+    }
+
+    /// Ends a watcher.
+    pub fn delete_watcher(&self, id: &str) -> Result<(), SessionError> {
+        self.watcher(id)?;
+        self.lock().watchers.retain(|watcher| watcher.id != id);
+        Ok(())
+    }
+
     /// The most bytes its files may hold.
     pub fn disk_bytes(&self) -> u64 {
         self.terms.limits.disk_bytes
@@ -256,7 +305,12 @@ impl Session {
         &self.store
     }
 
-    pub(crate) fn is_single(&self) -> bool {
+    pub(crate) fn review(&self) -> &Review {
+        &self.review
+    }
+
+    /// Whether it is made for a single cell, and nobody else finds it.
+    pub fn is_single(&self) -> bool {
         self.terms.single
     }
 
@@ -295,13 +349,17 @@ impl Session {
         }
     }
 
-    /// Has it live at least this long from now.
-    pub async fn extend(&self, ttl: Duration) -> Result<Timestamp, SessionError> {
+    /// Has it live this long from now: at least, or exactly.
+    pub(crate) async fn set_life(
+        &self,
+        ttl: Duration,
+        change: LifeChange,
+    ) -> Result<Timestamp, SessionError> {
         self.use_it()?;
         let expires_at = {
             let mut inner = self.lock();
             let expires = Instant::now() + ttl;
-            if expires > inner.expires {
+            if expires > inner.expires || change == LifeChange::Set {
                 inner.expires = expires;
                 inner.expires_at = Timestamp::now().after(ttl);
             }
@@ -317,7 +375,9 @@ impl Session {
         if now >= inner.expires {
             return Some(EndReason::Expired);
         }
-        let busy = inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
+        let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
+        let busy = inner.cells.iter().any(waits)
+            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
             || inner
                 .commands
                 .iter()
@@ -381,6 +441,13 @@ impl Session {
         let _ = tokio::time::timeout(GONE_PATIENCE, gone.wait_for(|gone| *gone)).await;
     }
 
+    /// Waits until it has ended, or is about to.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        // The sender lives in this very session.
+        let _ = ended.wait_for(Option::is_some).await;
+    }
+
     /// Why it has ended, if it has.
     pub fn end_reason(&self) -> Option<EndReason> {
         *self.ended.borrow()
@@ -388,28 +455,31 @@ impl Session {
 
     /// Kills everything in it.
     pub(crate) async fn kill(&self) {
-        // A zone that has gone took everything along.
-        if let Err(error) = self.sandbox.kill().await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be killed");
-        }
+        self.complain(self.sandbox.kill().await, "a sandbox could not be killed");
         // For its owner it is gone; for the server it counts until it has been cleared away.
         self.terms.place.give_back_to_key();
+    }
+
+    fn complain(&self, end: Result<(), CallError>, words: &str) {
+        match end {
+            // A zone that has gone took everything along.
+            Ok(()) | Err(CallError::Gone) => {}
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, sandbox = %self.id(), "{words}");
+            }
+        }
     }
 
     /// Clears it away once it has been killed; returns when nothing is left.
     pub(crate) async fn take_down(&self) {
         let (kernels, cells, commands) = {
             let mut inner = self.lock();
+            inner.watchers.clear();
             let kernels = std::mem::take(&mut inner.kernels);
             (kernels, inner.cells.clone(), inner.commands.clone())
         };
-        // A zone that has gone took everything along.
-        let ended = self.sandbox.end().await;
-        if let Err(error) = ended {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, sandbox = %self.id(), "a sandbox could not be ended");
-        }
+        self.complain(self.sandbox.end().await, "a sandbox could not be ended");
         // What ran has ended with the sandbox and finds out by itself, and so says what is true.
         for kernel in &kernels {
             kernel.close_after_cell();

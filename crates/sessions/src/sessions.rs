@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use crate::admission::{Admission, Capacity, Quota};
 use crate::cell::{Cell, CellEnd, CellRequest};
 use crate::error::SessionError;
-use crate::session::{EndReason, Session, Terms};
+use crate::review::{PolicyChoice, Review, ReviewOptions};
+use crate::session::{EndReason, LifeChange, Session, Terms};
 use crate::usage::Sample;
 
 /// How often it is looked whose time is up.
@@ -53,6 +54,8 @@ pub struct SessionsOptions {
     pub quota: Quota,
     /// What the server takes on.
     pub capacity: Capacity,
+    /// How code is checked, and who is asked about it.
+    pub review: ReviewOptions,
 }
 
 /// A sandbox that is asked for.
@@ -64,6 +67,8 @@ pub struct Create {
     pub limits: Option<Limits>,
     /// Variables of everything in it.
     pub environment: BTreeMap<String, String>,
+    /// Where its kernels and commands start; /workspace if nothing is said.
+    pub directory: Option<GuestPath>,
     /// What its user says about it.
     pub metadata: BTreeMap<String, String>,
     /// How long it lives.
@@ -91,6 +96,8 @@ pub struct RunRequest {
     pub arguments: Vec<String>,
     /// For how long at most.
     pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
     /// Files that are there before it starts.
     pub files: Vec<(GuestPath, Vec<u8>)>,
     /// Files that are wanted afterwards.
@@ -157,6 +164,7 @@ pub struct Sessions {
     store: Store,
     options: SessionsOptions,
     admission: Admission,
+    review: Review,
     numbers: Arc<Numbers>,
     live: Mutex<HashMap<SandboxId, Arc<Session>>>,
 }
@@ -173,11 +181,13 @@ impl Sessions {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
         let admission = Admission::new(options.quota.clone(), options.capacity);
+        let review = Review::new(options.review.clone(), store.clone());
         let sessions = Arc::new(Self {
             engine,
             store,
             options,
             admission,
+            review,
             numbers: Arc::default(),
             live: Mutex::default(),
         });
@@ -203,6 +213,11 @@ impl Sessions {
     /// Who may have what.
     pub fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    /// The check of code, and what waits for a person.
+    pub fn review(&self) -> &Review {
+        &self.review
     }
 
     /// What was counted.
@@ -293,14 +308,15 @@ impl Sessions {
         options.interpreter = interpreter;
         let mut sandbox = self.engine.create(&options).await?;
         sandbox.ready().await?;
-        if !(terms.environment.is_empty() && arguments.is_empty()) {
-            let environment = terms.environment.clone();
-            let setup = Setup { environment, arguments: arguments.to_vec(), directory: None };
+        let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
+        if !(as_it_is && arguments.is_empty()) {
+            let (environment, directory) = (terms.environment.clone(), terms.directory.clone());
+            let setup = Setup { environment, arguments: arguments.to_vec(), directory };
             sandbox.set_up(&setup).await?;
         }
         let (store, admission) = (self.store.clone(), self.admission.clone());
-        let numbers = Arc::clone(&self.numbers);
-        let session = Session::start(terms, sandbox, store, admission, numbers);
+        let (numbers, review) = (Arc::clone(&self.numbers), self.review.clone());
+        let session = Session::start(terms, sandbox, store, admission, numbers, review);
         Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
     }
 
@@ -339,6 +355,7 @@ impl Sessions {
             template: create.template.clone().unwrap_or_else(|| options.template.clone()),
             metadata: create.metadata.clone(),
             environment: create.environment.clone(),
+            directory: create.directory.as_ref().map(GuestPath::to_string),
             limits,
             ttl,
             idle,
@@ -371,7 +388,13 @@ impl Sessions {
             let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
             written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
         }
-        let cell = CellRequest { code: request.code, kernel: None, timeout: request.timeout };
+        let cell = CellRequest {
+            code: request.code,
+            kernel: None,
+            environment: BTreeMap::new(),
+            timeout: request.timeout,
+            policy: request.policy,
+        };
         let cell = session.submit(cell).await?;
         let end = cell.done().await?;
         let alive = end.report.outcome != Outcome::SandboxDied;
@@ -396,6 +419,12 @@ impl Sessions {
         found.filter(theirs).ok_or_else(missing)
     }
 
+    /// A session, whoever asks: for those who have shown something better than its owner's key.
+    pub fn find_for_anybody(&self, id: &str) -> Option<Arc<Session>> {
+        let found = self.lock().get(&SandboxId::parse(id).ok()?).cloned();
+        found.filter(|session| !session.is_single())
+    }
+
     /// What is recorded of a sandbox that is not live any more, for its owner.
     pub async fn record(&self, tenant: &Tenant, id: &str) -> Result<SandboxRecord, SessionError> {
         let missing = || SessionError::NoSandbox(id.to_owned());
@@ -404,11 +433,12 @@ impl Sessions {
         record.filter(|record| record.tenant == *tenant).ok_or_else(missing)
     }
 
-    /// Has a session live longer.
-    pub async fn extend(
+    /// Has a session live for so long from now.
+    pub async fn set_life(
         &self,
         session: &Session,
         ttl: Duration,
+        change: LifeChange,
     ) -> Result<Timestamp, SessionError> {
         let most = self.options.ttl_max;
         if ttl.is_zero() || ttl > most {
@@ -417,7 +447,7 @@ impl Sessions {
                 format!("{ttl} more seconds cannot be had; at most {most} are allowed here");
             return Err(SessionError::Bad(words));
         }
-        session.extend(ttl).await
+        session.set_life(ttl, change).await
     }
 
     /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
@@ -513,6 +543,10 @@ async fn look_after(sessions: std::sync::Weak<Sessions>) {
     loop {
         tick.tick().await;
         let Some(sessions) = sessions.upgrade() else { return };
+        if let Err(error) = sessions.review.expire().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "approvals whose time is up could not be ended");
+        }
         for session in sessions.all() {
             match session.overdue() {
                 Some(reason) => {

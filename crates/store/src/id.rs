@@ -97,16 +97,26 @@ id!(
     |text| has_form(text, "key_", 12, is_hex)
 );
 id!(
-    /// The name of a sandbox: `sbx_` and 20 lowercase letters or digits.
+    /// The name of a sandbox: `sbx` and 20 lowercase letters or digits, so that it can be part of a
+    /// host's name. Records from before that was wanted have a `_` between the two.
     SandboxId,
-    "sandbox's id (sbx_ and 20 lowercase letters or digits)",
-    |text| has_form(text, "sbx_", 20, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    "sandbox's id (sbx and 20 lowercase letters or digits)",
+    |text| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        has_form(text, "sbx", 20, plain) || has_form(text, "sbx_", 20, plain)
+    }
 );
 id!(
     /// The name of one execution: a cell, a command, a run.
     ExecutionId,
     "execution's id (letters, digits, - and _, at most 64)",
     is_plain
+);
+id!(
+    /// The name of something that waits for a person: `apr_` and 20 hexadecimal digits.
+    ApprovalId,
+    "approval's id (apr_ and 20 hexadecimal digits)",
+    |text| has_form(text, "apr_", 20, is_hex)
 );
 id!(
     /// Whose something is: a key's id, or a name of the server's own where there are no keys.
@@ -124,7 +134,7 @@ impl KeyId {
 impl SandboxId {
     /// Makes a new one.
     pub fn random() -> Result<Self, StoreError> {
-        Ok(Self(format!("sbx_{}", to_hex(&random::<10>()?))))
+        Ok(Self(format!("sbx{}", to_hex(&random::<10>()?))))
     }
 }
 
@@ -132,6 +142,13 @@ impl ExecutionId {
     /// Makes a new one.
     pub fn random() -> Result<Self, StoreError> {
         Ok(Self(format!("exe_{}", to_hex(&random::<10>()?))))
+    }
+}
+
+impl ApprovalId {
+    /// Makes a new one.
+    pub fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("apr_{}", to_hex(&random::<10>()?))))
     }
 }
 

@@ -35,6 +35,8 @@ pub struct KeyRecord {
     pub name: String,
     /// Whether it may do everything.
     pub admin: bool,
+    /// Whether it may decide about what waits for a person.
+    pub approve: bool,
     /// Limits of its own as JSON, whatever they mean to the server.
     pub limits: Option<String>,
     /// When it was made.
@@ -50,6 +52,8 @@ pub struct NewKey {
     pub name: KeyName,
     /// Whether it may do everything.
     pub admin: bool,
+    /// Whether it may decide about what waits for a person.
+    pub approve: bool,
     /// Limits of its own as JSON, whatever they mean to the server.
     pub limits: Option<String>,
 }
@@ -111,6 +115,7 @@ impl<'store> Keys<'store> {
             id,
             name: new.name.0,
             admin: new.admin,
+            approve: new.approve,
             limits: new.limits,
             created_at: self.store.now(),
             revoked_at: None,
@@ -122,7 +127,8 @@ impl<'store> Keys<'store> {
                 let note = Note::new("key_created")
                     .with("key", record.id.as_str())
                     .with("name", &record.name)
-                    .with("admin", if record.admin { "true" } else { "false" });
+                    .with("admin", if record.admin { "true" } else { "false" })
+                    .with("approve", if record.approve { "true" } else { "false" });
                 append_note(connection, chain, record.created_at, &note)?;
                 Ok((record, secret))
             },
@@ -175,17 +181,17 @@ impl<'store> Keys<'store> {
     }
 }
 
-const COLUMNS: &str = "id, name, admin, limits, created_at, revoked_at, digest";
+const COLUMNS: &str = "id, name, admin, approve, limits, created_at, revoked_at, digest";
 
 fn insert(connection: &Connection, record: &KeyRecord, digest: &Digest) -> Result<(), Failure> {
     let count: i64 = connection.query_row("SELECT count(*) FROM key", [], |row| row.get(0))?;
     StoreError::check_size("the number of keys", count as usize + 1, KEYS_MAX)?;
-    let KeyRecord { id, name, admin, limits, created_at, revoked_at } = record;
+    let KeyRecord { id, name, admin, approve, limits, created_at, revoked_at } = record;
     let inserted = connection
         .prepare_cached(&format!(
-            "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+            "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
         ))?
-        .execute(params![id, name, admin, limits, created_at, revoked_at, digest])
+        .execute(params![id, name, admin, approve, limits, created_at, revoked_at, digest])
         .map_err(Failure::from);
     if inserted.as_ref().is_err_and(Failure::is_conflict) {
         return Err(StoreError::Duplicate { id: id.to_string() }.into());
@@ -223,6 +229,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
         id: row.get("id")?,
         name: row.get("name")?,
         admin: row.get("admin")?,
+        approve: row.get("approve")?,
         limits: row.get("limits")?,
         created_at: row.get("created_at")?,
         revoked_at: row.get("revoked_at")?,

@@ -1,4 +1,5 @@
-//! What Silica keeps between starts: keys, records of sandboxes and the audit log, in one SQLite file.
+//! What Silica keeps between starts: keys, records of sandboxes, approvals and the audit log, in one
+//! SQLite file.
 //!
 //! A [`Store`] is a cheap handle. Everything that writes goes through one thread, which commits what
 //! is queued in one transaction; everything that reads has connections of its own and never waits
@@ -13,6 +14,7 @@
 //! Never here: anything of sandboxes or HTTP, and no answer that a caller would have to believe
 //! because the file says so; the file may have been changed by others, and [`audit`] tells.
 
+pub mod approvals;
 pub mod audit;
 mod digest;
 mod error;
@@ -32,7 +34,7 @@ mod writer;
 
 pub use digest::Digest;
 pub use error::StoreError;
-pub use id::{ExecutionId, IdError, KeyId, SandboxId, Tenant};
+pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, Tenant};
 pub use reader::Read;
 pub use store::{Access, Clock, Durability, Store, StoreOptions};
 pub use timestamp::{Timestamp, TimestampError};

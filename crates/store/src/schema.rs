@@ -14,7 +14,7 @@ use crate::file::Place;
 const APPLICATION_ID: i64 = 0x536c_6361;
 
 /// What leads from version 0, an empty file, to the present one.
-const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// Brings the tables up to date, in one transaction.
 pub(crate) fn migrate(connection: &Connection, place: &Place) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, ChainKey};
 use crate::error::Failure;
 use crate::file::Place;
@@ -152,6 +153,11 @@ impl Store {
     /// Which sandboxes there are and were.
     pub fn sandboxes(&self) -> Sandboxes<'_> {
         Sandboxes::new(self)
+    }
+
+    /// What waits for a person.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals::new(self)
     }
 
     /// What was done.

@@ -34,7 +34,7 @@ const DIRECTIONS: [Direction; 10] = [
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-store"],
+        ours: &["silica-domain", "silica-engine", "silica-policy", "silica-store"],
         others: None,
     },
     Direction {

@@ -42,6 +42,7 @@ pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Prob
     let mut problems: Vec<Problem> =
         pairs.map(|pair| speaker.more_than(pair.value, pair.most)).collect();
     problems.extend(speaker.half_of_tls());
+    problems.extend(speaker.half_of_webhook());
     problems.extend(speaker.limits());
     problems.extend(speaker.half_of_a_model());
     problems
@@ -72,6 +73,14 @@ impl Speaker<'_> {
         (tls.certificate.is_some() != tls.key.is_some()).then(|| {
             Problem::Together(format!("{certificate} and {key}; both or neither are needed"))
         })
+    }
+
+    fn half_of_webhook(&self) -> Option<Problem> {
+        let approvals = &self.settings.approvals;
+        let [url, secret] =
+            ["approvals.webhook_url", "approvals.webhook_secret_file"].map(|path| self.value(path));
+        let half = approvals.webhook_url.is_some() != approvals.webhook_secret_file.is_some();
+        half.then(|| Problem::Together(format!("{url} and {secret}; both or neither are needed")))
     }
 
     fn half_of_a_model(&self) -> Option<Problem> {

@@ -198,6 +198,29 @@ impl<T: Copy + PartialEq> Codec for Choice<T> {
     }
 }
 
+/// Yes or no.
+pub(super) struct Truth;
+
+impl Codec for Truth {
+    type Value = bool;
+
+    fn read(&self, given: &Given) -> Result<bool, Refusal> {
+        let word = match &given.shape {
+            Shape::Bare(text) | Shape::Other(text) => text.as_str(),
+            _ => "",
+        };
+        word.parse().map_err(|_| Refusal::new(given, self.allowed()))
+    }
+
+    fn write(&self, value: &bool) -> Value {
+        Value::Truth(*value)
+    }
+
+    fn allowed(&self) -> String {
+        "true or false".to_owned()
+    }
+}
+
 /// Why a text is not what it should be.
 pub(super) enum Wrong {
     /// The words of `allowed` say enough.

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use silica_domain::Limits;
 use silica_engine::template::TemplateName;
+use silica_policy::Preset;
 
 use super::address::{self, Listen};
 use super::codec::{
     Bytes, Choice, Codec, Days, List, Optional, OrZero, PATH, Processors, Refusal, Seconds, Table,
-    Text, Whole, Wrong,
+    Text, Truth, Whole, Wrong,
 };
 use super::given::Given;
-use super::settings::{AuditCode, LogFormat, LogLevel, Settings};
+use super::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource, Settings};
 use super::value::Value;
 
 /// The most of anything that is counted.
@@ -104,6 +105,8 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("quota", "What each API key may use."),
     ("pool", "Sandboxes that are kept ready, by template. What is given replaces all defaults."),
     ("audit", "What is recorded of each execution."),
+    ("policy", "How code is checked before it runs; see policy.md."),
+    ("approvals", "What waits for a person before it runs; see approvals.md."),
     ("inputs", "Files and directories of this machine that clients may mount read-only, by name."),
     (
         "zygotes",
@@ -262,6 +265,24 @@ const OPERATION: &[Key] = &[
     key!("audit.records_max" => audit.records_max,
         OrZero { of: Whole(1..=RECORDS_MAX), zero: "any number" },
         "How many records are kept, the newest"),
+    key!("policy.default" => policy.default, POLICY,
+        "By what code is checked that names no policy of its own"),
+    key!("policy.minimum" => policy.minimum, Optional { of: POLICY },
+        "What all code is checked by in addition, so that nobody can ask for less",
+        Some("\"data\"")),
+    key!("approvals.ask" => approvals.ask,
+        Choice(&[("policy", Ask::Policy), ("always", Ask::Always)]),
+        "Whether a person is asked where a policy says so, or about every execution"),
+    key!("approvals.timeout_seconds" => approvals.timeout, Seconds(SECOND..=APPROVAL_MAX),
+        "How long a decision is waited for; none by then is a no"),
+    key!("approvals.self" => approvals.own, Truth,
+        "Whether a key may approve what it asked for itself"),
+    key!("approvals.webhook_url" => approvals.webhook_url, Optional { of: URL },
+        "Where to tell what waits and what became of it",
+        Some("\"https://hooks.example/silica\"")),
+    key!("approvals.webhook_secret_file" => approvals.webhook_secret_file, Optional { of: PATH },
+        "A file with the secret those messages are signed with, at least 16 bytes",
+        Some("\"/etc/silica/webhook.secret\"")),
     key!("inputs" => inputs,
         Table { name: INPUT_NAME, of: PATH, entries_max: ENTRIES_MAX },
         "Absolute paths, by the name a client asks for", Some("corpus = \"/srv/corpus\"")),
@@ -272,6 +293,21 @@ const OPERATION: &[Key] = &[
 ];
 
 const HOUR: Duration = Duration::from_hours(1);
+
+const APPROVAL_MAX: Duration = Duration::from_hours(24 * 30);
+
+const POLICY: Text<PolicySource> = Text {
+    allowed: "\"strict\", \"data\", \"open\", or the absolute path of a policy file",
+    read: |text| match Preset::from_name(text) {
+        Some(preset) => Ok(PolicySource::Preset(preset)),
+        None if text.starts_with('/') => Ok(PolicySource::File(text.into())),
+        None => Err(Wrong::NotAllowed),
+    },
+    write: |source| match source {
+        PolicySource::Preset(preset) => preset.name().to_owned(),
+        PolicySource::File(path) => path.to_string_lossy().into_owned(),
+    },
+};
 
 const LISTEN: Text<Listen> = Text {
     allowed: "an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585",

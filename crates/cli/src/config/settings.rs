@@ -12,6 +12,7 @@ use std::time::Duration;
 use silica_domain::{Limits, LimitsMax};
 use silica_engine::ZygotePolicy;
 use silica_engine::template::TemplateName;
+use silica_policy::Preset;
 
 use super::address::Listen;
 
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     /// How many sandboxes are kept ready, by template.
     pub(crate) pool: BTreeMap<TemplateName, u32>,
     pub(crate) audit: Audit,
+    pub(crate) policy: PolicySettings,
+    pub(crate) approvals: ApprovalSettings,
     /// Absolute paths that clients may mount read-only, by the name they ask for.
     pub(crate) inputs: BTreeMap<String, PathBuf>,
     pub(crate) zygotes: ZygotePolicy,
@@ -137,6 +140,40 @@ pub(crate) struct Quota {
     pub(crate) model_cents_per_day: Option<u64>,
 }
 
+/// How code is checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicySettings {
+    pub(crate) default: PolicySource,
+    /// What nobody can go below.
+    pub(crate) minimum: Option<PolicySource>,
+}
+
+/// Where a policy comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PolicySource {
+    Preset(Preset),
+    File(PathBuf),
+}
+
+/// Which executions a person is asked about, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApprovalSettings {
+    pub(crate) ask: Ask,
+    pub(crate) timeout: Duration,
+    /// Whether a key may approve what it asked for itself.
+    pub(crate) own: bool,
+    pub(crate) webhook_url: Option<String>,
+    /// A file with the secret that messages are signed with.
+    pub(crate) webhook_secret_file: Option<PathBuf>,
+}
+
+/// When a person is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Policy,
+    Always,
+}
+
 /// What the audit log keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Audit {
@@ -192,6 +229,14 @@ impl Default for Settings {
                 redact: Vec::new(),
                 retention: None,
                 records_max: None,
+            },
+            policy: PolicySettings { default: PolicySource::Preset(Preset::Open), minimum: None },
+            approvals: ApprovalSettings {
+                ask: Ask::Policy,
+                timeout: Duration::from_hours(1),
+                own: false,
+                webhook_url: None,
+                webhook_secret_file: None,
             },
             inputs: BTreeMap::new(),
             zygotes: ZygotePolicy::default(),

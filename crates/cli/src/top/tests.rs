@@ -4,9 +4,9 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::Sort;
-use super::client::{Client, parse};
 use super::frame::Frame;
 use super::view::{json, plain, screen, table};
+use crate::client::{Client, parse};
 
 const URL: &str = "http://localhost:8585";
 
@@ -183,9 +183,7 @@ fn addresses_are_taken_apart() {
     address("http://[::1]", &expect![[r#"Client(::1, 80, "")"#]]);
     address(
         "https://host",
-        &expect![
-            "silica top speaks plain http only; give it the address behind the proxy that has TLS"
-        ],
+        &expect!["this speaks plain http only; give it the address behind the proxy that has TLS"],
     );
     let example = "is not an address; write for example http://127.0.0.1:8585";
     for wrong in [

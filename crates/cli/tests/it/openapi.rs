@@ -166,6 +166,7 @@ fn every_operation_does_what_the_document_says() {
     kernels_and_cells(&mut caller);
     commands(&mut caller);
     files(&mut caller);
+    approvals(&mut caller);
     keys_and_audit(&mut caller);
     failures(&mut caller);
     let document = &caller.contract.document;
@@ -294,6 +295,36 @@ fn files(caller: &mut Caller) {
     ] {
         caller.want(status, id, query, "");
     }
+}
+
+/// Of another key's, because nobody approves their own.
+fn approvals(caller: &mut Caller) {
+    let policy = "name = 'asks'\n[[rule]]\nid = 'p'\nkind = 'call'\nseverity = 'low'\n\
+                  action = 'ask'\nwhy = 'w'\nnames = ['print']\n";
+    let key = caller.json(201, "createKey", &json!({"name": "asker"}));
+    let asker = key["key"].as_str().unwrap().to_owned();
+    let post = |caller: &Caller, path: &str, body: &Value| {
+        let body = body.to_string();
+        let call = format!("POST {path}");
+        caller.served.call_with(Some(&asker), &call, &[], body.as_bytes())
+    };
+    let sandbox = post(caller, "/v1/sandboxes", &json!({})).json();
+    let cells = format!("/v1/sandboxes/{}/cells", sandbox["id"].as_str().unwrap());
+    for decision in ["approve", "deny"] {
+        let cell = post(caller, &cells, &json!({"code": "print(1)", "policy": policy}));
+        caller.contract.check("createCell", &cell);
+        assert_eq!(cell.status, 202, "{}", cell.text());
+        let id = cell.json()["approval"]["id"].as_str().unwrap().to_owned();
+        caller.name("approval", &id);
+        caller.want(200, "listApprovals", "", "");
+        caller.want(200, "getApproval", "", "");
+        caller.json(200, decision, &json!({"reason": "so"}));
+        caller.want(409, decision, "", "");
+    }
+    let blocked = json!({"code": "import socket", "policy": "data"});
+    let blocked = post(caller, &cells, &blocked);
+    assert_eq!(blocked.status, 422);
+    caller.contract.check("createCell", &blocked);
 }
 
 fn keys_and_audit(caller: &mut Caller) {

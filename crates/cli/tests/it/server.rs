@@ -1,11 +1,13 @@
 //! The server, from outside: the real binary, spoken to over its socket.
 
+mod approvals;
 mod audit;
 mod cells;
 mod client;
 mod clock;
 mod commands;
 mod contract;
+mod e2b;
 mod fairness;
 mod faults;
 mod files;

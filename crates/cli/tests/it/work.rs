@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::Interpreter;
+use silica_engine::{Interpreter, ZygotePolicy};
+use silica_jail::client::UseOfHost;
 
-use crate::ground::{Ground, SCIENCE, cell, text};
+use crate::ground::{Ground, SCIENCE, cell, print, text};
 
 /// Each prints `ok` when it worked.
 const TASKS: [(&str, &str); 24] = [
@@ -116,6 +117,23 @@ async fn check(interpreter: Interpreter) {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
+/// Without groups a limit on memory counts what is mapped, and libraries map more than they use.
+#[tokio::test]
+async fn tables_of_text_fit_without_groups() {
+    let ground = Ground::new(SCIENCE);
+    let use_of_host = UseOfHost { cgroups: false, unique_ids: true };
+    let engine = ground.engine_with(ZygotePolicy::default(), use_of_host).await;
+    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
+        let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+        let code = "import pandas as pd, matplotlib.pyplot as plt\n\
+                    d = pd.DataFrame({'a': ['x', 'y'] * 1000}); plt.plot([1, 2]); plt.savefig('p.png')\n\
+                    more = bytearray(64 << 20); print(d.a.str.upper().nunique())";
+        assert_eq!(print(&mut sandbox, code).await, "2");
+        sandbox.destroy().await.unwrap();
+    }
     engine.close().await;
 }
 

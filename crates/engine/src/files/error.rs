@@ -81,6 +81,17 @@ pub enum FileError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Something said about a file that cannot be kept.
+    #[error("what is said about {path} cannot be kept: {reason}")]
+    Metadata {
+        /// The path, as the guest sees it.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// More happened in a watched directory than could be told.
+    #[error("so much happened in {0} that some of it was missed")]
+    Missed(String),
     /// An uploaded archive that cannot be read on.
     #[error("cannot read the archive")]
     Archive(#[source] io::Error),

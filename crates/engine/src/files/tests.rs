@@ -10,11 +10,12 @@ mod paths;
 mod races;
 mod reading;
 mod special;
+mod watching;
 mod writing;
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};

@@ -21,6 +21,15 @@ pub const FILE_MODE_DEFAULT: u32 = 0o644;
 /// How many hidden names are tried. They are random, so the first is free.
 const HIDDEN_ATTEMPTS: usize = 4;
 
+/// How hidden names begin.
+const HIDDEN_PREFIX: &str = ".silica-";
+
+/// Whether a name is one that a file has for a moment while it takes another's place.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name.strip_prefix(HIDDEN_PREFIX)
+        .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// What a write does with directories that are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parents {
@@ -136,6 +145,20 @@ impl Writer {
         written
     }
 
+    /// Its path, as the guest sees it.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Does something to the file with the guest's rights.
+    pub(super) fn as_guest(
+        &self,
+        work: impl FnOnce(&File) -> rustix::io::Result<()>,
+    ) -> rustix::io::Result<()> {
+        let file = self.file.as_ref().ok_or(Errno::BADF)?;
+        self.guest.act(|| Ok(work(file))).unwrap_or(Err(Errno::PERM))
+    }
+
     fn try_write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
         let file = self.file.as_mut().ok_or_else(|| FileError::Unfinished(self.shown.clone()))?;
         let written = self.written.saturating_add(chunk.len() as u64);
@@ -183,7 +206,7 @@ impl Writer {
     fn hide(&self, file: &File) -> rustix::io::Result<String> {
         let mut named = Err(Errno::EXIST);
         for _ in 0..HIDDEN_ATTEMPTS {
-            let hidden = format!(".silica-{:016x}", random()?);
+            let hidden = format!("{HIDDEN_PREFIX}{:016x}", random()?);
             named = beneath::give_name(file, self.directory.as_fd(), &hidden).map(|()| hidden);
             if !matches!(named, Err(Errno::EXIST)) {
                 break;

@@ -214,3 +214,18 @@ fn extra_files(entries: &[FileEntry], beside: &dyn Beside) -> Result<Vec<ExtraFi
 
 #[cfg(test)]
 mod tests;
+
+/// Reads a description that may refer to no other file, and forgets it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_alone(text: &str) {
+    struct Nothing;
+    impl Beside for Nothing {
+        fn text(&self, _: &Path) -> Result<String, SpecError> {
+            Ok(String::new())
+        }
+        fn file(&self, name: &Path) -> Result<PathBuf, SpecError> {
+            Ok(name.to_owned())
+        }
+    }
+    drop(Spec::parse(text, &Nothing));
+}

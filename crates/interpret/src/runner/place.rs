@@ -1,5 +1,6 @@
 //! A sandbox in which a model's code runs: made while the model thinks, ended when nobody needs it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,7 +229,13 @@ impl Runner for Place {
     ) -> Result<Ran, SessionError> {
         let most = self.timeout_max.min(time_max);
         let session = self.session().await?;
-        let request = CellRequest { code: code.to_owned(), kernel: None, timeout: Some(most) };
+        let request = CellRequest {
+            code: code.to_owned(),
+            kernel: None,
+            environment: BTreeMap::new(),
+            timeout: Some(most),
+            policy: None,
+        };
         let cell = session.submit(request).await?;
         let leash = Leash(&cell);
         if voice.is_heard() {
@@ -258,6 +265,6 @@ fn told(event: CellEvent) -> Option<Event> {
         CellEvent::Stderr(said) => Some(Event::Stderr(text(said))),
         CellEvent::Result(bundle) => Some(Event::Result(bundle)),
         CellEvent::Error(error) => Some(Event::Error(error)),
-        CellEvent::Start | CellEvent::Done => None,
+        CellEvent::Approval(_) | CellEvent::Start | CellEvent::Done => None,
     }
 }

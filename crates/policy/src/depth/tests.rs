@@ -3,7 +3,7 @@
 use super::bound;
 
 fn assert_bound(code: &str, least: usize, most: usize) {
-    let found = bound(code).expect("this is not too deep");
+    let found = bound(code).expect("this is not too deep").depth;
     assert!((least..=most).contains(&found), "{found} for {}", &code[..code.len().min(40)]);
 }
 
@@ -43,4 +43,11 @@ fn what_is_too_deep_has_no_bound() {
     assert_eq!(bound(&"lambda a, ".repeat(100_000)), None);
     assert_eq!(bound(&"f'{".repeat(100_000)), None);
     assert_eq!(bound(&format!("a{}", ".b".repeat(500_000))), None);
+}
+
+#[test]
+fn brackets_that_stay_open_are_seen() {
+    let unclosed = |code| bound(code).map(|bound| bound.unclosed);
+    assert_eq!(unclosed("f(1\n/x\n"), Some(true));
+    assert_eq!(unclosed("f(1)\n[2]\nf'{x}'"), Some(false));
 }

@@ -79,7 +79,16 @@ fn the_most_exact_import_rule_decides() {
 
 #[test]
 fn bad_files_are_refused_with_a_reason() {
-    refused("name = 1", &expect![[""]]);
+    refused(
+        "name = 1",
+        &expect![[r"
+        the policy cannot be read: TOML parse error at line 1, column 8
+          |
+        1 | name = 1
+          |        ^
+        invalid type: integer `1`, expected a string
+    "]],
+    );
     refused(
         "name = 'a b'",
         &expect![

@@ -1,5 +1,6 @@
 //! Cells: run and wait, stream, or fetch later.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_sessions::{Cell, CellPhase, CellRequest};
 
-use super::{seconds, session};
+use super::{policy, seconds, session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
@@ -24,7 +25,10 @@ use crate::stream::{self, Told};
 pub(crate) struct CellBody {
     code: String,
     kernel: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
     timeout_seconds: Option<f64>,
+    policy: Option<String>,
     #[serde(default)]
     background: bool,
     #[serde(default)]
@@ -44,10 +48,10 @@ pub(crate) enum OnDisconnect {
 
 /// Interrupts a cell when whoever holds this is dropped before the cell has ended.
 #[derive(Debug)]
-struct Leash(Option<Arc<Cell>>);
+pub(crate) struct Leash(Option<Arc<Cell>>);
 
 impl Leash {
-    fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
+    pub(crate) fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
         Self((on_disconnect == OnDisconnect::Interrupt).then(|| Arc::clone(cell)))
     }
 }
@@ -87,14 +91,16 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
-    let request = CellRequest { code: body.code, kernel: body.kernel, timeout };
+    let policy = body.policy.as_deref().map(policy).transpose()?;
+    let CellBody { code, kernel, env: environment, background, on_disconnect, .. } = body;
+    let request = CellRequest { code, kernel, environment, timeout, policy };
     let cell = session.submit(request).await?;
-    if body.background {
+    if background {
         cell.begun().await?;
         let answer = Answer(render::cell(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
-    let leash = Leash::new(&cell, body.on_disconnect);
+    let leash = Leash::new(&cell, on_disconnect);
     if stream::wanted(&headers) {
         cell.begun().await?;
         let reader = cell.log.read(0);
@@ -104,10 +110,14 @@ pub(crate) async fn create(
             &place,
         ));
     }
-    cell.done().await?;
+    cell.done_or_parked().await?;
     let mut leash = leash;
     leash.0 = None;
-    Ok(Answer(render::cell(&cell, Detail::Full)).into_response())
+    let answer = Answer(render::cell(&cell, Detail::Full));
+    // A person may take longer than a connection lasts.
+    let waits = matches!(cell.phase(), CellPhase::AwaitingApproval);
+    let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, answer).into_response())
 }
 
 /// `GET …/cells`
@@ -140,7 +150,7 @@ pub(crate) async fn get(
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(&cell)?;
-    if let (Some(wait), CellPhase::Queued | CellPhase::Running) = (query.wait, cell.phase()) {
+    if let (Some(wait), false) = (query.wait, matches!(cell.phase(), CellPhase::Done(_))) {
         // Whether it has ended by then is in the answer.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), cell.done()).await;
     }

@@ -64,6 +64,7 @@ impl CommandBody {
             stdin: self.stdin,
             timeout: self.timeout_seconds.map(seconds).transpose()?,
             terminal: self.terminal.map(Into::into),
+            tag: None,
         })
     }
 }

@@ -10,12 +10,11 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::{
-    Existing, FileError, FileKind, FileStat, Files, GuestPath, Made, Overwrite, Parents, Range,
-    Reader, Removal, WriteOptions,
+    FileError, FileKind, FileStat, Files, GuestPath, Made, Metadata, Overwrite, Parents, Range,
+    Reader, Removal,
 };
 use silica_sessions::Session;
 use silica_store::{Tenant, Timestamp};
@@ -27,12 +26,13 @@ use crate::auth::Caller;
 use crate::json::{Answer, Json};
 use crate::links::Link;
 use crate::problem::{Code, Problem};
+use crate::upload::{Encoding, Source, Upload, feed, store};
 
 /// Pieces of a file on their way through; memory of one transfer is a few of these.
-const CHUNK_BYTES: usize = 256 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Pieces that wait for a slow reader or a slow disk.
-const CHUNKS_WAITING: usize = 4;
+pub(crate) const CHUNKS_WAITING: usize = 4;
 
 /// The longest life of a link.
 const LINK_SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
@@ -53,7 +53,7 @@ fn queried(query: Queried<PathQuery>) -> Result<(GuestPath, PathQuery), Problem>
 }
 
 /// Runs file work where it may block.
-async fn work<T: Send + 'static>(
+pub(crate) async fn work<T: Send + 'static>(
     session: &Session,
     act: impl FnOnce(&Files) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -82,7 +82,7 @@ fn entry(path: &str, stat: &FileStat) -> Value {
     })
 }
 
-fn moment(time: SystemTime) -> Timestamp {
+pub(crate) fn moment(time: SystemTime) -> Timestamp {
     let micros = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_micros()).unwrap_or(i64::MAX),
@@ -211,7 +211,7 @@ pub(crate) async fn download(
     send(&session, path, &headers).await
 }
 
-async fn send(
+pub(crate) async fn send(
     session: &Session,
     path: GuestPath,
     headers: &HeaderMap,
@@ -286,7 +286,9 @@ fn reading(mut reader: Reader) -> Body {
     Body::from_stream(pieces(receiver))
 }
 
-fn pieces(receiver: mpsc::Receiver<io::Result<Bytes>>) -> impl Stream<Item = io::Result<Bytes>> {
+pub(crate) fn pieces(
+    receiver: mpsc::Receiver<io::Result<Bytes>>,
+) -> impl Stream<Item = io::Result<Bytes>> {
     futures_util::stream::unfold(receiver, |mut receiver| async move {
         let piece = receiver.recv().await?;
         Some((piece, receiver))
@@ -310,53 +312,21 @@ pub(crate) async fn upload(
             .filter(|mode| *mode <= 0o777)
             .ok_or_else(|| Problem::bad("mode must be octal, at most 777"))?,
     };
-    receive(&app, &caller.tenant, &session, path, mode, body).await
+    receive(&app, &session, path, mode, body).await
 }
 
 async fn receive(
     app: &App,
-    tenant: &Tenant,
     session: &Session,
     path: GuestPath,
     mode: u32,
-    body: Body,
+    mut body: Body,
 ) -> Result<Response, Problem> {
-    let options = WriteOptions {
-        mode,
-        parents: Parents::Create,
-        existing: Existing::Replace,
-        bytes_max: session.disk_bytes(),
-    };
-    let (sender, mut receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let files = Arc::clone(session.files()?);
     let shown = path.to_string();
-    let writing = tokio::task::spawn_blocking(move || -> Result<_, FileError> {
-        let existed = files.exists(&path)?;
-        let mut writer = files.write(&path, &options)?;
-        while let Some(chunk) = receiver.blocking_recv() {
-            if chunk.is_empty() {
-                writer.finish()?;
-                return Ok(Some((existed, files.stat(&path)?)));
-            }
-            writer.write(&chunk)?;
-        }
-        // The client left in the middle: what was there stays as it was.
-        Ok(None)
-    });
-    let mut body = body;
-    let fed = feed(app, tenant, &mut body, &sender).await;
-    drop(sender);
-    let lost = |_| Problem::new(Code::Internal, "the file was not written");
-    let written = writing.await.map_err(lost)?;
-    session.touch_files();
-    // What the disk says is the better reason, if both failed.
-    let written = match (written, fed) {
-        (Ok(written), Ok(())) => written,
-        (Err(error), _) => return Ok(refuse(error.into(), body).await),
-        (Ok(_), Err(problem)) => return Ok(refuse(problem, body).await),
-    };
-    let Some((existed, stat)) = written else {
-        return Err(Problem::bad("the body ended before it was complete"));
+    let upload = Upload { path, mode, metadata: Metadata::new(), encoding: Encoding::Plain };
+    let (existed, stat) = match store(app, session, upload, &mut body).await {
+        Ok(stored) => stored,
+        Err(problem) => return Ok(refuse(problem, body).await),
     };
     let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Answer(entry(&shown, &stat))).into_response())
@@ -374,30 +344,6 @@ async fn refuse(problem: Problem, body: Body) -> Response {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-/// Passes a body on, piece by piece; an empty piece says that it was complete.
-async fn feed(
-    app: &App,
-    tenant: &Tenant,
-    body: &mut Body,
-    sender: &mpsc::Sender<Bytes>,
-) -> Result<(), Problem> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::bad("the body ended before it was complete"))?;
-        let Ok(bytes) = frame.into_data() else { continue };
-        if bytes.is_empty() {
-            continue;
-        }
-        app.sessions.admission().upload(tenant, bytes.len() as u64)?;
-        if sender.send(bytes).await.is_err() {
-            // The writer has stopped, and says why.
-            return Ok(());
-        }
-    }
-    // As above.
-    let _ = sender.send(Bytes::new()).await;
-    Ok(())
 }
 
 /// `GET …/files/archive`
@@ -418,7 +364,7 @@ pub(crate) async fn archive(
     }
     let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
     tokio::task::spawn_blocking(move || {
-        let mut pipe = Pipe { sender, buffer: Vec::with_capacity(CHUNK_BYTES) };
+        let mut pipe = Pipe::new(sender);
         let archived = files.archive(&path, &mut pipe);
         let flushed = archived.map_err(io::Error::other).and_then(|_| io::Write::flush(&mut pipe));
         if let Err(error) = flushed {
@@ -438,9 +384,15 @@ pub(crate) async fn archive(
 }
 
 /// A writer whose pieces become a body.
-struct Pipe {
+pub(crate) struct Pipe {
     sender: mpsc::Sender<io::Result<Bytes>>,
     buffer: Vec<u8>,
+}
+
+impl Pipe {
+    pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
+        Self { sender, buffer: Vec::with_capacity(CHUNK_BYTES) }
+    }
 }
 
 impl io::Write for Pipe {
@@ -475,7 +427,7 @@ pub(crate) async fn extract(
     let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
     let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
     let unpacking = tokio::task::spawn_blocking(move || {
-        let mut source = Source { receiver, chunk: Bytes::new(), complete: false };
+        let mut source = Source::new(receiver);
         files.extract(&path, &mut source, bytes_max)
     });
     let mut body = body;
@@ -496,28 +448,6 @@ pub(crate) async fn extract(
         "left_out_names": done.left_out_names,
     }))
     .into_response())
-}
-
-/// A reader of a body's pieces. A body that was cut short is an error and not an end.
-struct Source {
-    receiver: mpsc::Receiver<Bytes>,
-    chunk: Bytes,
-    complete: bool,
-}
-
-impl io::Read for Source {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.chunk.is_empty() && !self.complete {
-            match self.receiver.blocking_recv() {
-                Some(chunk) if chunk.is_empty() => self.complete = true,
-                Some(chunk) => self.chunk = chunk,
-                None => return Err(io::ErrorKind::UnexpectedEof.into()),
-            }
-        }
-        let length = into.len().min(self.chunk.len());
-        into[..length].copy_from_slice(&self.chunk.split_to(length));
-        Ok(length)
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -569,7 +499,7 @@ async fn follow(
     app: &App,
     token: &str,
     writes: bool,
-) -> Result<(Arc<Session>, GuestPath, Tenant), Problem> {
+) -> Result<(Arc<Session>, GuestPath), Problem> {
     let invalid = || Problem::new(Code::LinkInvalid, "this link is not valid, or not any more");
     let link = app.link_key.open(token, Timestamp::now()).ok_or_else(invalid)?;
     if link.writes != writes {
@@ -580,9 +510,9 @@ async fn follow(
         return Err(invalid());
     }
     app.sessions.admission().request(&tenant)?;
-    let caller = Caller { tenant: tenant.clone(), admin: false };
+    let caller = Caller { tenant, admin: false, approve: false };
     let session = session(app, &caller, &link.sandbox).await?;
-    Ok((session, GuestPath::parse(&link.path)?, tenant))
+    Ok((session, GuestPath::parse(&link.path)?))
 }
 
 /// `GET /v1/links/{token}`
@@ -591,7 +521,7 @@ pub(crate) async fn get_link(
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (session, path, _) = follow(&app, &token, false).await?;
+    let (session, path) = follow(&app, &token, false).await?;
     let name = path.name().replace(['"', '\\'], "_");
     let mut response = send(&session, path, &headers).await?;
     let disposition = format!("attachment; filename=\"{name}\"");
@@ -607,7 +537,6 @@ pub(crate) async fn put_link(
     Path(token): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (session, path, tenant) = follow(&app, &token, true).await?;
-    let mode = silica_engine::FILE_MODE_DEFAULT;
-    receive(&app, &tenant, &session, path, mode, body).await
+    let (session, path) = follow(&app, &token, true).await?;
+    receive(&app, &session, path, silica_engine::FILE_MODE_DEFAULT, body).await
 }

@@ -18,6 +18,7 @@ fn render(key: &KeyRecord) -> Value {
         "id": key.id.as_str(),
         "name": key.name,
         "admin": key.admin,
+        "approve": key.approve,
         "created_at": key.created_at.to_string(),
         "revoked_at": key.revoked_at.map(|at| at.to_string()),
     })
@@ -36,6 +37,8 @@ pub(crate) struct CreateBody {
     name: String,
     #[serde(default)]
     admin: bool,
+    #[serde(default)]
+    approve: bool,
 }
 
 /// `POST /v1/keys`
@@ -45,7 +48,7 @@ pub(crate) async fn create(
     Json(body): Json<CreateBody>,
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
-    let new = NewKey { name, admin: body.admin, limits: None };
+    let new = NewKey { name, admin: body.admin, approve: body.approve, limits: None };
     let (record, secret) = app.sessions.store().keys().create(new).await?;
     let mut key = render(&record);
     key["key"] = secret.reveal().into();

@@ -12,7 +12,7 @@ use silica_engine::GuestPath;
 use silica_sessions::RunRequest;
 
 use super::sandboxes::{LimitsBody, content, plan};
-use super::seconds;
+use super::{policy, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::json::{Answer, Json};
@@ -34,6 +34,7 @@ pub(crate) struct RunBody {
     #[serde(default)]
     arguments: Vec<String>,
     timeout_seconds: Option<f64>,
+    policy: Option<String>,
     #[serde(default)]
     files: Vec<FileBody>,
     #[serde(default)]
@@ -78,6 +79,7 @@ pub(crate) async fn run(
         code: body.code,
         arguments: body.arguments,
         timeout: body.timeout_seconds.map(seconds).transpose()?,
+        policy: body.policy.as_deref().map(policy).transpose()?,
         files,
         outputs: outputs?,
         output_bytes_max: OUTPUT_BYTES_MAX,

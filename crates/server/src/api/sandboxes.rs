@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use silica_domain::Limits;
 use silica_engine::Input;
-use silica_sessions::{Create, SessionError};
+use silica_sessions::{Create, LifeChange, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
 use super::{seconds, session};
@@ -270,7 +270,8 @@ pub(crate) async fn extend(
     Json(body): Json<ExtendBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    app.sessions.extend(&session, seconds(body.ttl_seconds)?).await?;
+    let life = seconds(body.ttl_seconds)?;
+    app.sessions.set_life(&session, life, LifeChange::Extend).await?;
     Ok(Answer(render::sandbox(&session.info(), None)).into_response())
 }
 

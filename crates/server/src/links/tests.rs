@@ -2,7 +2,7 @@
 
 use silica_store::Timestamp;
 
-use super::{Link, LinkKey};
+use super::{Link, LinkKey, Purpose};
 
 fn link() -> Link {
     Link {
@@ -39,4 +39,16 @@ fn nothing_else_opens() {
     for wrong in ["", ".", "a.b", body, &format!("{body}."), &"x".repeat(10_000)] {
         assert_eq!(key.open(wrong, now), None, "{wrong}");
     }
+}
+
+#[test]
+fn tokens_are_for_one_sandbox_and_one_purpose() {
+    let (key, other) = (LinkKey::random().unwrap(), LinkKey::random().unwrap());
+    let token = key.token(Purpose::Inside, "sbx1");
+    assert!(key.is_token(Purpose::Inside, "sbx1", &token));
+    assert!(!key.is_token(Purpose::Inside, "sbx2", &token));
+    assert!(!key.is_token(Purpose::Code, "sbx1", &token));
+    assert!(!other.is_token(Purpose::Inside, "sbx1", &token));
+    assert!(!key.is_token(Purpose::Inside, "sbx1", ""));
+    assert!(!key.is_token(Purpose::Inside, "sbx1", &token[1..]));
 }

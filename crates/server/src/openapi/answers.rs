@@ -43,7 +43,7 @@ fn sandboxes() -> Group {
     let required = ["id", "state", "template", "metadata", "limits", "created_at", "kernels"];
     let mut sandbox = object("A sandbox", &required, &fields.clone().into());
     sandbox["examples"] = json!([{
-        "id": "sbx_0", "state": "running", "template": "code-interpreter",
+        "id": "sbx0", "state": "running", "template": "code-interpreter",
         "metadata": {"user": "42"}, "limits": {"memory_bytes": 536_870_912, "cpus": 1.0},
         "created_at": "2026-01-01T00:00:00.000000Z", "expires_at": "2026-01-01T01:00:00.000000Z",
         "idle_seconds": 600, "max_cells": 1000, "cells_run": 0,
@@ -75,7 +75,7 @@ fn sandboxes() -> Group {
 fn sandbox_fields() -> Map<String, Value> {
     let reasons = ["deleted", "expired", "idle", "max_cells", "out_of_memory", "died", "shutdown"];
     let fields = json!({
-        "id": id("sbx_", "Its id"),
+        "id": id("sbx", "Its id"),
         "state": word(
             &["running", "ended", "lost"],
             "`lost` if the server stopped without ending it",
@@ -173,6 +173,7 @@ fn cell_fields() -> Map<String, Value> {
         "vanished",
         "disconnected",
         "sandbox_died",
+        "denied",
     ];
     let changed = list(&named("ChangedFile"), "Files below the places for files");
     let what_became = json!({
@@ -190,9 +191,12 @@ fn cell_fields() -> Map<String, Value> {
     let fields = json!({
         "id": id("c", "Its id"),
         "kernel": text("The kernel it runs in"),
-        "state": word(&["queued", "running", "done"], "How far it is; what follows is there \
-                      when it is done"),
+        "state": word(&["awaiting_approval", "queued", "running", "done"], "How far it is; what \
+                      follows is there when it is done"),
         "created_at": moment("When it was asked for"),
+        "policy": text("The policy that found something"),
+        "findings": list(&named("Finding"), "What it found, if anything"),
+        "approval": named("CellApproval"),
         "outcome": word(&outcomes, "How it ended"),
         "exit_code": {"type": "integer", "description": "The exit status a shell would show"},
         "message": or_null(text("What happened, for people, unless all is well")),
@@ -298,6 +302,7 @@ fn streams() -> Group {
     let about = "Server-sent events, numbered from 1; a client that comes back sends \
                  Last-Event-ID. The last one is `done`.";
     let cell = json!({
+        "approval": named("CellApproval"),
         "start": object("It is known", &["cell", "kernel"], &cell_start),
         "stdout": named("OutputEvent"),
         "stderr": named("OutputEvent"),
@@ -463,10 +468,11 @@ fn administration() -> Group {
         "id": text("Its id, which is no secret"),
         "name": text("What people call it"),
         "admin": truth("Whether it may do everything"),
+        "approve": truth("Whether it may decide about what waits for a person"),
         "created_at": moment("When it was made"),
         "revoked_at": or_null(moment("When it was revoked")),
     });
-    let required = ["id", "name", "admin", "created_at", "revoked_at"];
+    let required = ["id", "name", "admin", "approve", "created_at", "revoked_at"];
     let mut new_key = key.clone();
     new_key["key"] = text("The secret, in this answer and never again");
     let mut watched = sandbox_fields();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::parts::{Operation, object, text};
+use super::parts::{Operation, list, named, object, text, whole};
 use crate::problem::Code;
 
 /// What a code means. A new one has to be explained here before anything compiles.
@@ -16,7 +16,9 @@ fn meaning(code: Code) -> &'static str {
         Code::PromptTooLong => "a prompt with more characters than are taken here",
         Code::BadRange => "a range that lies outside of the file",
         Code::Unauthorized => "no key, or none that is valid",
-        Code::Forbidden => "only an admin key may do this",
+        Code::Forbidden => "the key may not do this: it is no admin's, or may not approve",
+        Code::OwnApproval => "a key may not approve what it asked for itself",
+        Code::NotApprovable => "everything has to be approved here, and commands cannot be",
         Code::WrongOrigin => "a web page of an origin, or a host name, that is not allowed",
         Code::LinkInvalid => {
             "a link that was not made here, has expired or is for the other method"
@@ -29,6 +31,7 @@ fn meaning(code: Code) -> &'static str {
         Code::FileNotFound => "no such file or directory",
         Code::TemplateNotFound => "no such template on this server",
         Code::KeyNotFound => "no such key",
+        Code::ApprovalNotFound => "no such approval, or another key's",
         Code::ModelNotFound => {
             "a model that is not offered here, or that the provider does not have"
         }
@@ -41,6 +44,8 @@ fn meaning(code: Code) -> &'static str {
         Code::SandboxEnded => "the sandbox was there and has ended; the detail says why",
         Code::CellEnded => "the cell has ended already",
         Code::CommandEnded => "the command has ended already",
+        Code::AlreadyDecided => "it was approved or denied before, or its time is up",
+        Code::PolicyBlocked => "the policy does not let the code run; `findings` says why",
         Code::ConversationBusy => "another request is going on in this conversation",
         Code::NotAFile => "a directory where a file is needed",
         Code::NotADirectory => "a file where a directory is needed",
@@ -80,12 +85,15 @@ pub(super) fn schema() -> Value {
         },
         "detail": text("What went wrong, for people"),
         "request_id": text("The same as in the header X-Request-Id and in the server's log"),
+        "policy": text("With `policy_blocked`: the policy"),
+        "findings": list(&named("Finding"), "With `policy_blocked`: what it found"),
+        "findings_left_out": whole("With `policy_blocked`: how much more it found"),
     });
     let required = ["type", "title", "status", "code", "detail", "request_id"];
     let mut schema = object("An error (RFC 9457)", &required, &properties);
     schema["examples"] = json!([{
         "type": "about:blank", "title": "Not Found", "status": 404, "code": "sandbox_not_found",
-        "detail": "there is no sandbox sbx_0", "request_id": "req_1",
+        "detail": "there is no sandbox sbx0", "request_id": "req_1",
     }]);
     schema
 }

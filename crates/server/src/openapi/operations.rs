@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Operation> {
         ("Files", files()),
         ("Files", more_files()),
         ("Files", links()),
+        ("Approvals", super::approvals::operations()),
         ("Account", account()),
         ("Administration", administration()),
         ("Service", service()),
@@ -47,7 +48,8 @@ fn run() -> Vec<Operation> {
             .body("Run")
             .answers(200, "What came of it", "RunReport")
             .fails(&MAKING)
-            .fails(&files),
+            .fails(&files)
+            .fails(&[Code::PolicyBlocked]),
     ]
 }
 
@@ -137,8 +139,13 @@ fn cells() -> Vec<Operation> {
             .body("CreateCell")
             .answers(200, "The cell when it is done, or its events", "Cell")
             .or_events(200, "CellEvents")
-            .answers(202, "The cell, which runs in the background", "Cell")
-            .fails(&[Code::KernelNotFound, Code::QueueFull, Code::QuotaExceeded])
+            .answers(202, "The cell, which runs in the background or waits for a person", "Cell")
+            .fails(&[
+                Code::PolicyBlocked,
+                Code::KernelNotFound,
+                Code::QueueFull,
+                Code::QuotaExceeded,
+            ])
             .fails(&[Code::ShuttingDown]),
         operation("get", one, "getCell", "Look at a cell")
             .query("wait", number("Wait so many seconds for its end, at most 300"))
@@ -186,7 +193,7 @@ fn commands() -> Vec<Operation> {
             .answers(200, "The command when it is done, or its events", "Command")
             .or_events(200, "CommandEvents")
             .answers(202, "The command, which runs in the background", "Command")
-            .fails(&[Code::CannotStart, Code::QueueFull, Code::QuotaExceeded])
+            .fails(&[Code::NotApprovable, Code::CannotStart, Code::QueueFull, Code::QuotaExceeded])
             .fails(&[Code::CannotCreate, Code::ShuttingDown]),
         operation("get", one, "getCommand", "Look at a command")
             .query("wait", number("Wait so many seconds for its end, at most 300"))

@@ -310,13 +310,14 @@ fn requests_required(schema: &str) -> bool {
 }
 
 /// What the parameters in paths are, an example, and the code if there is no such thing.
-const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 7] = [
-    ("sandbox", "The id of a sandbox", "sbx_0", Some(Code::SandboxNotFound)),
+const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 8] = [
+    ("sandbox", "The id of a sandbox", "sbx0", Some(Code::SandboxNotFound)),
     ("kernel", "The id of a kernel in it", "k1", Some(Code::KernelNotFound)),
     ("cell", "The id of a cell in it", "c1", Some(Code::CellNotFound)),
     ("command", "The id of a command in it", "p1", Some(Code::CommandNotFound)),
     ("name", "The name of a template", "code-interpreter", Some(Code::TemplateNotFound)),
     ("id", "The id of a key", "key_0", Some(Code::KeyNotFound)),
+    ("approval", "The id of an approval", "apr_0", Some(Code::ApprovalNotFound)),
     ("token", "The last part of the link's address", "…", Some(Code::LinkInvalid)),
 ];
 

@@ -24,6 +24,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         move_file(),
         make_link(),
         create_key(),
+        super::approvals::word_body(),
     ] {
         let mut schema = schema;
         schema["examples"] = json!([example]);
@@ -79,6 +80,7 @@ fn run() -> Named {
         "env": texts("Variables"),
         "arguments": list(&json!({"type": "string"}), "`sys.argv` behind the program's name"),
         "timeout_seconds": seconds("How long it may take on the clock"),
+        "policy": optional_text("`strict`, `data`, `open`, or the text of a policy file"),
         "files": list(&file, "Files that are there before the code starts"),
         "outputs": list(&json!({"type": "string"}), "Paths of files that are sent back, at most \
                         16 MiB all together"),
@@ -181,7 +183,9 @@ fn create_cell() -> Named {
     let properties = json!({
         "code": text("Python"),
         "kernel": optional_text("In which kernel; the first if left out"),
+        "env": texts("Variables for this cell alone"),
         "timeout_seconds": seconds("How long it may take on the clock"),
+        "policy": optional_text("`strict`, `data`, `open`, or the text of a policy file"),
         "background": flag("Answer at once, and let it be fetched"),
         "on_disconnect": {
             "type": "string", "enum": ["continue", "interrupt"], "default": "continue",
@@ -269,6 +273,7 @@ fn create_key() -> Named {
     let properties = json!({
         "name": text("What people call it: 1 to 100 characters on one line"),
         "admin": flag("Whether it may do everything"),
+        "approve": flag("Whether it may decide about what waits for a person"),
     });
     let example = json!({"name": "ci", "admin": false});
     ("CreateKey", strict("A key to be made", &["name"], &properties), example)

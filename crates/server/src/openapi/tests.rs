@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document;
-use crate::api::{audit, cells, commands, files, interpret, kernels, keys, run, sandboxes};
+use crate::api::{
+    approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+};
 use crate::app::ROUTES;
 use crate::problem::Code;
 
@@ -288,6 +290,7 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<files::MoveBody>("MoveFile", parses::<files::MoveBody>);
     check_request::<files::LinkBody>("MakeLink", parses::<files::LinkBody>);
     check_request::<keys::CreateBody>("CreateKey", parses::<keys::CreateBody>);
+    check_request::<approvals::WordBody>("Word", parses::<approvals::WordBody>);
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 16);
+    assert_eq!(checked.len(), 17);
 }
 
 #[track_caller]
@@ -340,7 +343,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 22);
+    assert_eq!(examples, 24);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the

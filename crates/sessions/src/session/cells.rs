@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use silica_domain::Limits;
 use silica_engine::{CODE_BYTES_MAX, Changes, Report, Snapshot};
 use silica_store::StoreError;
-use silica_store::audit::{Activity, Ticket};
+use silica_store::audit::Ticket;
 
 use super::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
 use crate::audit;
 use crate::cell::{Cell, CellEnd, CellPhase, CellRequest};
 use crate::error::SessionError;
 use crate::kernel::{Job, KernelHandle, give_up};
+use crate::review::{Parked, park};
+use crate::sessions::check_environment;
 
 impl Session {
     /// Has a cell recorded and then queued: see [`Cell::begun`] and [`Cell::done`]. Once this has
@@ -27,31 +29,42 @@ impl Session {
                 format!("the code is {length} bytes long; at most {CODE_BYTES_MAX} are run");
             return Err(SessionError::Bad(words));
         }
+        check_environment(&request.environment)?;
         let timeout = self.timeout(request.timeout)?;
         let queued = self.admission.queue(self.tenant())?;
+        let code: Arc<str> = request.code.into();
+        let checking = self.review.check(request.policy, &code, self.tenant(), self.id());
+        let checked = Arc::new(checking.await?);
         let number = self.cells_asked.fetch_add(1, Ordering::Relaxed) + 1;
         if number > self.terms.max_cells {
             let reason = EndReason::MaxCells;
             return Err(SessionError::Ended { id: self.id().to_string(), reason });
         }
         let limits = Limits { wall: timeout, ..self.terms.limits.clone() };
-        let activity = if self.terms.single { Activity::Run } else { Activity::Cell };
-        let begin =
-            audit::begin(&self.store, self.tenant(), self.id(), activity, &request.code, &limits)?;
-        let (cell, controls) = Cell::new(
-            format!("c{number}"),
-            kernel.id().to_owned(),
-            timeout,
-            self.terms.timeout_max,
-        );
-        let (session, asked, code) = (Arc::clone(self), Arc::clone(&cell), request.code);
+        let (id, most) = (format!("c{number}"), self.terms.timeout_max);
+        let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
+        let ((cell, controls), environment) = (made, request.environment);
+        if self.review.asks(&checked) {
+            // They would change what runs without being part of what is approved.
+            if !environment.is_empty() {
+                let words = "a cell that a person has to approve takes no variables of its own";
+                return Err(SessionError::Bad(words.to_owned()));
+            }
+            // A place in the queue is for what can run.
+            drop(queued);
+            let parked = Parked { cell, kernel, code, limits, controls, checked };
+            return self.park(parked).await;
+        }
+        let begin = audit::begin_cell(self, &code, &limits, &checked, None)?;
+        let (session, asked) = (Arc::clone(self), Arc::clone(&cell));
         let runtime = tokio::runtime::Handle::current();
         // From the store straight to the kernel: a task in between would be woken to do only that.
         let then = move |recorded: Result<Ticket, StoreError>| {
             let _runtime = runtime.enter();
             match recorded {
                 Ok(ticket) => {
-                    let job = Job { cell: asked, code, limits, controls, queued, ticket };
+                    let (cell, code) = (asked, code.to_string());
+                    let job = Job { cell, code, environment, limits, controls, queued, ticket };
                     session.enqueue(&kernel, job);
                 }
                 Err(error) => asked.set_recorded(Err(error)),
@@ -59,6 +72,22 @@ impl Session {
         };
         begin.then(then).await?;
         Ok(cell)
+    }
+
+    /// Has a cell wait for a person; one that cannot wait is forgotten again. Beside, so that a client
+    /// that leaves breaks nothing in the middle.
+    async fn park(self: &Arc<Self>, parked: Parked) -> Result<Arc<Cell>, SessionError> {
+        let (session, cell) = (Arc::clone(self), Arc::clone(&parked.cell));
+        let waits = tokio::spawn(async move {
+            let cell = Arc::clone(&parked.cell);
+            session.lock().cells.push_back(Arc::clone(&cell));
+            let waits = park(&session, parked).await;
+            if waits.is_err() {
+                session.lock().cells.retain(|other| !Arc::ptr_eq(other, &cell));
+            }
+            waits
+        });
+        waits.await.unwrap_or(Err(SessionError::ShuttingDown)).map(|()| cell)
     }
 
     /// From here on the cell exists.

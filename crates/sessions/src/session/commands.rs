@@ -28,6 +28,9 @@ impl Session {
         request: CommandRequest,
     ) -> Result<Arc<Command>, SessionError> {
         self.start_something()?;
+        if self.review.asks_always() {
+            return Err(SessionError::NotApprovable);
+        }
         check_environment(&request.environment)?;
         if let Some(timeout) = request.timeout
             && (timeout.is_zero() || Instant::now().checked_add(timeout).is_none())
@@ -45,7 +48,7 @@ impl Session {
         spec.environment = environment;
         spec.stdin = if request.stdin { Stdin::Piped } else { Stdin::Closed };
         spec.terminal = request.terminal;
-        if let Some(directory) = &request.directory {
+        if let Some(directory) = request.directory.as_ref().or(self.terms.directory.as_ref()) {
             spec.directory.clone_from(directory);
         }
         let (limits, shown) = (&self.terms.limits, request.what.shown());
@@ -67,7 +70,7 @@ impl Session {
             inner.next_command += 1;
             format!("p{}", inner.next_command - 1)
         };
-        let command = Command::start(&self, id, &request, process, limits.output_bytes, ticket);
+        let command = Command::start(&self, id, request, process, limits.output_bytes, ticket);
         self.lock().commands.push_back(Arc::clone(&command));
         Ok(command)
     }

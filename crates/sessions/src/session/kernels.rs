@@ -14,7 +14,8 @@ impl Session {
     pub(super) fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
         let mut environment = self.terms.environment.clone();
         environment.extend(more.clone());
-        Setup { environment, arguments: Vec::new(), directory: directory.map(str::to_owned) }
+        let directory = directory.map(str::to_owned).or_else(|| self.terms.directory.clone());
+        Setup { environment, arguments: Vec::new(), directory }
     }
 
     pub(super) fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {

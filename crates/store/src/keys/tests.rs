@@ -8,7 +8,7 @@ use crate::testing::{Ground, eventually};
 use crate::{KeyId, Store, StoreError, Timestamp};
 
 fn new(name: &str) -> NewKey {
-    NewKey { name: KeyName::new(name).unwrap(), admin: false, limits: None }
+    NewKey { name: KeyName::new(name).unwrap(), admin: false, approve: false, limits: None }
 }
 
 fn active(store: &Store, secret: &str) -> bool {

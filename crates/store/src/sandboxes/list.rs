@@ -37,6 +37,8 @@ pub struct Filter {
     pub template: Option<String>,
     /// With all of these pairs.
     pub metadata: Metadata,
+    /// Made at this moment or later.
+    pub created_from: Option<Timestamp>,
     /// In which order.
     pub order: Order,
     /// How many at most: one to [`PAGE_MAX`].
@@ -53,6 +55,7 @@ impl Default for Filter {
             states: BTreeSet::new(),
             template: None,
             metadata: Metadata::new(),
+            created_from: None,
             order: Order::NewestFirst,
             limit: PAGE_MAX,
             after: None,
@@ -140,6 +143,10 @@ fn statement(filter: &Filter, limit: usize) -> (String, Vec<SqlValue>) {
         Order::NewestFirst => ("DESC", "<"),
         Order::OldestFirst => ("ASC", ">"),
     };
+    if let Some(from) = filter.created_from {
+        conditions.push("created_at >= ?".to_owned());
+        values.push(from.as_micros().into());
+    }
     if let Some(after) = &filter.after {
         conditions.push(format!("(created_at, id) {comparison} (?, ?)"));
         values.push(after.created_at.as_micros().into());

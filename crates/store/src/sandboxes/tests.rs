@@ -151,7 +151,12 @@ fn filters_narrow_and_order_is_by_age() {
     check(Filter { metadata: pairs(&[("user", "1")]), ..all.clone() }, &[2, 1]);
     let both = pairs(&[("user", "1"), ("team", "x")]);
     check(Filter { metadata: both, ..all.clone() }, &[1]);
-    check(Filter { metadata: pairs(&[("user", "' OR 1 --")]), ..all }, &[]);
+    check(Filter { metadata: pairs(&[("user", "' OR 1 --")]), ..all.clone() }, &[]);
+    let from =
+        |micros| Filter { created_from: Some(Timestamp::from_micros(micros)), ..all.clone() };
+    let third = store.sandboxes().get(&id(3)).wait().unwrap().unwrap().created_at.as_micros();
+    check(from(third), &[4, 3]);
+    check(from(third + 1), &[4]);
 }
 
 #[test]

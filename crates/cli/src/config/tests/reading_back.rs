@@ -45,7 +45,7 @@ fn examples_in_the_default_file_can_be_used() {
     let is_example =
         |line: &&str| keys().filter_map(|key| key.example).any(|example| line.ends_with(example));
     let examples = text.lines().filter(|line| line.starts_with("# ")).filter(is_example);
-    assert_eq!(examples.count(), 11);
+    assert_eq!(examples.count(), 14);
     let used: Vec<&str> = text
         .lines()
         .map(|line| if is_example(&line) { line.trim_start_matches("# ") } else { line })
@@ -81,6 +81,9 @@ fn literal() -> impl Strategy<Value = String> {
         "trace",
         "full",
         "digest",
+        "strict",
+        "data",
+        "always",
         "anthropic",
         "openai",
         "no",
@@ -104,7 +107,8 @@ fn literal() -> impl Strategy<Value = String> {
         (0..10_000_000_000_u64).prop_map(|number| number.to_string()),
         (0..10_000_000_u64).prop_map(|millis| format!("{:?}", millis as f64 / 1000.0)),
     ];
-    let single = prop_oneof![number, text.prop_map(quoted)].boxed();
+    let truth = any::<bool>().prop_map(|truth| truth.to_string());
+    let single = prop_oneof![4 => number, 12 => text.prop_map(quoted), 1 => truth].boxed();
     let list = prop::collection::vec(single.clone(), 0..3)
         .prop_map(|items| format!("[{}]", items.join(", ")));
     let table = prop::collection::btree_map(word, single.clone(), 0..3).prop_map(|entries| {

@@ -31,6 +31,20 @@ fn variables_live_on_and_results_are_told() {
 }
 
 #[test]
+fn variables_of_the_environment_can_be_for_one_cell() {
+    let served = Served::new();
+    let sandbox = served.sandbox();
+    let code = "import os; print(os.environ.get('Q'), os.environ['HOME'])";
+    let body = json!({"code": code, "env": {"Q": "5", "HOME": "/elsewhere"}});
+    let cell = sandbox.client.post(&sandbox.at("/cells"), &body).expect(200).json();
+    assert_eq!(cell["stdout"], "5 /elsewhere\n");
+    assert_eq!(sandbox.print(code), "None /home/user");
+    let wrong =
+        sandbox.client.post(&sandbox.at("/cells"), &json!({"code": "1", "env": {"A=": ""}}));
+    assert_eq!(wrong.problem(), (400, "bad_request".to_owned()));
+}
+
+#[test]
 fn files_of_a_cell_are_told() {
     let served = Served::new();
     let sandbox = served.sandbox();

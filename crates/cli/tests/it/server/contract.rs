@@ -25,7 +25,7 @@ fn endpoints(sandbox: &Sandbox) -> Vec<Endpoint> {
     vec![
         endpoint(
             "/v1/run",
-            json!({"code": "1", "template": "python", "limits": {"cpus": 1},
+            json!({"code": "1", "template": "python", "policy": "data", "limits": {"cpus": 1},
             "env": {"A": "B"}, "arguments": ["a"], "timeout_seconds": 5,
             "files": [{"path": "f", "content": "x"}], "outputs": ["f"]}),
             false,
@@ -41,7 +41,7 @@ fn endpoints(sandbox: &Sandbox) -> Vec<Endpoint> {
         endpoint("{}/kernels", json!({"env": {"A": "B"}, "directory": "/tmp"}), true),
         endpoint(
             "{}/cells",
-            json!({"code": "1", "kernel": "k1", "timeout_seconds": 5,
+            json!({"code": "1", "kernel": "k1", "timeout_seconds": 5, "policy": "open",
             "background": false, "on_disconnect": "continue"}),
             false,
         ),
@@ -62,7 +62,7 @@ fn endpoints(sandbox: &Sandbox) -> Vec<Endpoint> {
             json!({"path": "a", "method": "GET", "expires_seconds": 5}),
             false,
         ),
-        endpoint("/v1/keys", json!({"name": "n", "admin": false}), false),
+        endpoint("/v1/keys", json!({"name": "n", "admin": false, "approve": false}), false),
     ]
 }
 

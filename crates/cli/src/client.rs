@@ -1,4 +1,4 @@
-//! One GET over plain HTTP, bounded in time and in size.
+//! One request to a server over plain HTTP, bounded in time and in size.
 //!
 //! It speaks HTTP/1.0, so that an answer has no other framing than its length and its end.
 
@@ -8,6 +8,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// Where a server listens unless it is told otherwise.
+const URL_DEFAULT: &str = "http://127.0.0.1:8585";
+
 /// How long an answer may take, all in all.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -16,7 +19,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A server and the key to it.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Client {
+pub(crate) struct Client {
     url: String,
     host: String,
     port: u16,
@@ -36,23 +39,30 @@ impl std::fmt::Debug for Client {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Client {
+    /// Takes what was given on the command line, else what the environment says.
+    pub(crate) fn given(url: Option<String>, key: Option<String>) -> Result<Self> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let url = url.or_else(|| variable("SILICA_URL"));
+        let key = key.or_else(|| variable("SILICA_KEY"));
+        let key = key.context("a key is needed: set SILICA_KEY, or give --key")?;
+        Self::new(url.as_deref().unwrap_or(URL_DEFAULT), &key)
+    }
+
     /// Takes an address such as `http://127.0.0.1:8585`.
-    pub(super) fn new(url: &str, key: &str) -> Result<Self> {
+    pub(crate) fn new(url: &str, key: &str) -> Result<Self> {
         let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         // Anything else could end the header it is put into.
         ensure!(printable(key) && !key.is_empty(), "the key is not one: it has strange characters");
         let wrong =
             || anyhow!("{url:?} is not an address; write for example http://127.0.0.1:8585");
         if url.starts_with("https://") {
-            bail!(
-                "silica top speaks plain http only; give it the address behind the proxy that has TLS"
-            );
+            bail!("this speaks plain http only; give it the address behind the proxy that has TLS");
         }
         let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -69,13 +79,23 @@ impl Client {
     }
 
     /// The address as it was given.
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// Fetches a path.
-    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
-        let bytes = tokio::time::timeout(ANSWER_PATIENCE, self.exchange(path)).await;
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer> {
+        self.call("GET", path, "").await
+    }
+
+    /// Sends JSON to a path.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Result<Answer> {
+        self.call("POST", path, body).await
+    }
+
+    async fn call(&self, method: &str, path: &str, body: &str) -> Result<Answer> {
+        let exchange = self.exchange(method, path, body);
+        let bytes = tokio::time::timeout(ANSWER_PATIENCE, exchange).await;
         let seconds = ANSWER_PATIENCE.as_secs();
         let bytes = bytes
             .with_context(|| format!("{} did not answer within {seconds} seconds", self.url))?
@@ -83,12 +103,13 @@ impl Client {
         parse(&bytes).with_context(|| format!("{} does not speak HTTP", self.url))
     }
 
-    async fn exchange(&self, path: &str) -> std::io::Result<Vec<u8>> {
+    async fn exchange(&self, method: &str, path: &str, body: &str) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let Self { authority, prefix, key, .. } = self;
         let request = format!(
-            "GET {prefix}{path} HTTP/1.0\r\nHost: {authority}\r\nX-API-Key: {key}\r\n\
-             Accept: application/json\r\nConnection: close\r\n\r\n"
+            "{method} {prefix}{path} HTTP/1.0\r\nHost: {authority}\r\nX-API-Key: {key}\r\n\
+             Accept: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
         );
         stream.write_all(request.as_bytes()).await?;
         let mut bytes = Vec::new();
@@ -117,7 +138,7 @@ fn split_authority(authority: &str) -> Option<(&str, u16)> {
 }
 
 /// Takes an answer apart.
-pub(super) fn parse(bytes: &[u8]) -> Result<Answer> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Answer> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     let (head, body) = bytes.split_at(end.context("the answer has no head")?);
     let head = std::str::from_utf8(head).context("the head is not text")?;

@@ -1,0 +1,169 @@
+//! `silica approvals`: what waits for a person on a running server, and their word on it.
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::show;
+
+/// The longest text of the server's that is shown on one line.
+const TEXT_CHARACTERS_MAX: usize = 300;
+
+/// Arguments of `silica approvals`.
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    #[command(subcommand)]
+    action: Action,
+    /// The server [default: SILICA_URL, else http://127.0.0.1:8585]
+    #[arg(long, global = true)]
+    url: Option<String>,
+    /// A key that may approve, or an admin's [default: SILICA_KEY]
+    #[arg(long, global = true)]
+    key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what waits
+    List {
+        /// Those that were decided too
+        #[arg(long)]
+        all: bool,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the code of one and what was found in it
+    Show {
+        /// Its id, as in the list
+        id: String,
+    },
+    /// Let one run
+    Approve(WordArgs),
+    /// Have one never run
+    Deny(WordArgs),
+}
+
+#[derive(Debug, Args)]
+struct WordArgs {
+    /// Its id, as in the list
+    id: String,
+    /// Why, for whoever asked and for the audit log
+    #[arg(long)]
+    reason: Option<String>,
+    /// The digest of the code you looked at; anything else is refused
+    #[arg(long)]
+    sha256: Option<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: ApprovalsArgs) -> Result<i32> {
+    let client = Client::given(arguments.url, arguments.key)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match arguments.action {
+            Action::List { all, json } => list(&client, all, json).await?,
+            Action::Show { id } => show_one(&client, &id).await?,
+            Action::Approve(word) => decide(&client, "approve", word).await?,
+            Action::Deny(word) => decide(&client, "deny", word).await?,
+        }
+        Ok(0)
+    })
+}
+
+async fn list(client: &Client, all: bool, as_json: bool) -> Result<()> {
+    let state = if all { "all" } else { "pending" };
+    let answer = read(&client.get(&format!("/v1/approvals?state={state}")).await?, client)?;
+    let approvals = answer["approvals"].as_array().context("the answer has no approvals")?;
+    if as_json {
+        return approvals.iter().try_for_each(show::line);
+    }
+    let heads = ("ID", "STATE", "OWNER", "SANDBOX", "CELL");
+    show::line(format_args!(
+        "{:<24} {:<9} {:<17} {:<25} {:<5} FINDINGS",
+        heads.0, heads.1, heads.2, heads.3, heads.4
+    ))?;
+    for approval in approvals {
+        let findings = approval["findings"].as_array().into_iter().flatten();
+        let rules: Vec<String> = findings.map(|finding| text(finding, "rule")).collect();
+        let [id, state, owner, sandbox, cell] =
+            ["id", "state", "owner", "sandbox", "cell"].map(|name| text(approval, name));
+        let rules = if rules.is_empty() { "-".to_owned() } else { rules.join(", ") };
+        show::line(format_args!(
+            "{id:<24} {state:<9} {owner:<17} {sandbox:<25} {cell:<5} {rules}"
+        ))?;
+    }
+    Ok(())
+}
+
+async fn show_one(client: &Client, id: &str) -> Result<()> {
+    let approval = read(&client.get(&format!("/v1/approvals/{}", checked(id)?)).await?, client)?;
+    let names = [
+        "id",
+        "state",
+        "owner",
+        "sandbox",
+        "cell",
+        "policy",
+        "sha256",
+        "created_at",
+        "expires_at",
+        "decided_by",
+        "reason",
+    ];
+    for name in names.into_iter().filter(|name| !approval[*name].is_null()) {
+        show::line(format_args!("{name:<11} {}", text(&approval, name)))?;
+    }
+    for finding in approval["findings"].as_array().into_iter().flatten() {
+        let [action, rule, why] = ["action", "rule", "why"].map(|name| text(finding, name));
+        let (line, column) = (&finding["line"], &finding["column"]);
+        show::line(format_args!("finding     {line}:{column} {action}[{rule}]: {why}"))?;
+    }
+    if let Some(code) = approval["code"].as_str() {
+        show::line("")?;
+        for line in code.lines() {
+            // Every character of it, and none that a terminal would obey.
+            show::line(show::plain(line, usize::MAX))?;
+        }
+    }
+    Ok(())
+}
+
+async fn decide(client: &Client, verb: &str, word: WordArgs) -> Result<()> {
+    let path = format!("/v1/approvals/{}/{verb}", checked(&word.id)?);
+    let body = json!({"reason": word.reason, "sha256": word.sha256}).to_string();
+    let approval = read(&client.post(&path, &body).await?, client)?;
+    if word.json {
+        return show::line(&approval);
+    }
+    let [id, state] = ["id", "state"].map(|name| text(&approval, name));
+    eprintln!("silica: {id} is {state}");
+    Ok(())
+}
+
+/// An id goes into a path, so it holds nothing that a path would take for something else.
+fn checked(id: &str) -> Result<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if id.is_empty() || !id.bytes().all(plain) {
+        bail!("{id:?} is not the id of an approval; silica approvals list shows all");
+    }
+    Ok(id)
+}
+
+fn text(value: &Value, name: &str) -> String {
+    show::plain(value[name].as_str().unwrap_or_default(), TEXT_CHARACTERS_MAX)
+}
+
+/// What the server says, or why it does not.
+fn read(answer: &Answer, client: &Client) -> Result<Value> {
+    let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    if answer.status == 200 {
+        return Ok(value);
+    }
+    let detail = value["detail"].as_str().unwrap_or("the answer is not from a Silica server");
+    let detail = show::plain(detail, TEXT_CHARACTERS_MAX);
+    bail!("{} answered {}: {detail}", client.url(), answer.status)
+}

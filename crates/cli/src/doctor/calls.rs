@@ -1,0 +1,34 @@
+//! `silica doctor --calls`: what the filter of every guest process answers, as the rules say it.
+//!
+//! The attack suite makes every call in a real sandbox and compares the answers with this table.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use silica_jail::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule};
+
+/// Prints every call that a rule names, and what happens to the rest.
+pub(crate) fn print() -> Result<()> {
+    let mut rows: Vec<Value> = RULES.iter().flat_map(rows).collect();
+    rows.sort_by_key(|row| row["number"].as_u64());
+    let table = json!({
+        "calls": rows,
+        "others": {"known_max": HIGHEST_KNOWN, "known": "EPERM", "unknown": "ENOSYS"},
+    });
+    println!("{}", serde_json::to_string_pretty(&table)?);
+    Ok(())
+}
+
+fn rows(rule: &Rule) -> impl Iterator<Item = Value> {
+    rule.calls.iter().map(|&(name, number)| {
+        json!({"number": number, "name": name, "answer": answer(rule.action, number), "reason": rule.reason})
+    })
+}
+
+fn answer(action: Action, number: u32) -> &'static str {
+    match action {
+        Action::Allow if ENTERING_ONLY.contains(&number) => "EPERM",
+        Action::Allow => "allowed",
+        Action::When(_) => "by argument",
+        Action::NoSuchCall => "ENOSYS",
+    }
+}

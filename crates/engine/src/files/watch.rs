@@ -1,0 +1,292 @@
+//! Watching a directory: what is made, written, moved and removed in it, as it happens.
+//!
+//! The kernel watches inodes and not names, so what is told is about the directory that was opened,
+//! wherever the guest moves it. A file that the host writes appears whole (`write`); it is told as
+//! made and written, and its hidden name is not told at all.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+
+use super::metadata::own_path;
+use super::walk::read_names;
+use super::write::is_hidden;
+use super::{DEPTH_MAX, FileError, Files, GuestPath, beneath};
+
+/// The most directories of one watch. Each holds a descriptor open.
+const DIRECTORIES_MAX: usize = 256;
+
+/// Names that are told of a directory that has just appeared.
+const NEW_NAMES_MAX: usize = 1000;
+
+/// How much of what happened is taken at a time.
+const EVENTS_BYTES: usize = 16 * 1024;
+
+/// How far a watch reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// What is in the directory.
+    Directory,
+    /// What is in its directories too, those included that are made later.
+    Tree,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// It appeared, or was moved here.
+    Created,
+    /// Its content changed.
+    Written,
+    /// It was removed.
+    Removed,
+    /// It was moved away.
+    Renamed,
+    /// Its permissions or times changed.
+    Changed,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What it happened to, relative to the watched directory; made readable where it is no text.
+    pub name: String,
+    /// What happened.
+    pub happening: Happening,
+}
+
+/// A directory that is watched until this is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    files: Arc<Files>,
+    path: GuestPath,
+    reach: Reach,
+    inotify: AsyncFd<OwnedFd>,
+    directories: HashMap<i32, Directory>,
+    /// Under which number a file left its hidden name.
+    leaving: Option<u32>,
+    waiting: VecDeque<Notice>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    opened: OwnedFd,
+    /// Relative to the watched directory; empty for that itself.
+    name: String,
+}
+
+/// One event as the kernel tells it.
+struct Raw {
+    directory: i32,
+    flags: ReadFlags,
+    cookie: u32,
+    name: String,
+}
+
+impl Files {
+    /// Watches a directory from now on. Needs a runtime, for the waiting.
+    pub fn watch(self: &Arc<Self>, path: &GuestPath, reach: Reach) -> Result<Watch, FileError> {
+        let failed = |errno| FileError::of("watch", path.shown(), errno);
+        let inotify =
+            inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(failed)?;
+        let inotify =
+            waiting_for(inotify).map_err(|error| FileError::of_io("watch", path.shown(), error))?;
+        let mut watch = Watch {
+            files: Arc::clone(self),
+            path: path.clone(),
+            reach,
+            inotify,
+            directories: HashMap::new(),
+            leaving: None,
+            waiting: VecDeque::new(),
+        };
+        watch.add(String::new())?;
+        // What was there before is no news.
+        watch.waiting.clear();
+        Ok(watch)
+    }
+}
+
+impl Watch {
+    /// Waits for the next thing to happen. May be given up and called again.
+    pub async fn next(&mut self) -> Result<Notice, FileError> {
+        loop {
+            if let Some(notice) = self.waiting.pop_front() {
+                return Ok(notice);
+            }
+            let failed = |error| FileError::of_io("watch", self.path.shown(), error);
+            let mut ready = self.inotify.readable().await.map_err(failed)?;
+            let taken = take(self.inotify.get_ref());
+            if matches!(&taken, Ok(events) if events.is_empty()) {
+                ready.clear_ready();
+            }
+            let taken = taken.map_err(|errno| FileError::of("watch", self.path.shown(), errno))?;
+            for raw in taken {
+                self.note(&raw)?;
+            }
+        }
+    }
+
+    fn note(&mut self, raw: &Raw) -> Result<(), FileError> {
+        if raw.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return Err(FileError::Missed(self.path.to_string()));
+        }
+        if raw.flags.contains(ReadFlags::IGNORED) {
+            self.directories.remove(&raw.directory);
+            return Ok(());
+        }
+        let Some(directory) = self.directories.get(&raw.directory) else { return Ok(()) };
+        if raw.name.is_empty() || is_nameless(&directory.opened, &raw.name) {
+            return Ok(());
+        }
+        if is_hidden(&raw.name) {
+            if raw.flags.contains(ReadFlags::MOVED_FROM) {
+                self.leaving = Some(raw.cookie);
+            }
+            return Ok(());
+        }
+        let name = join(&directory.name, &raw.name);
+        let replaced = raw.cookie != 0 && self.leaving == Some(raw.cookie);
+        let happening = match raw.flags {
+            flags if flags.contains(ReadFlags::MOVED_TO) && replaced => Happening::Written,
+            flags if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) => {
+                Happening::Created
+            }
+            flags if flags.contains(ReadFlags::MODIFY) => Happening::Written,
+            flags if flags.contains(ReadFlags::DELETE) => Happening::Removed,
+            flags if flags.contains(ReadFlags::MOVED_FROM) => Happening::Renamed,
+            flags if flags.contains(ReadFlags::ATTRIB) => Happening::Changed,
+            _ => return Ok(()),
+        };
+        let appeared_whole =
+            raw.flags.contains(ReadFlags::CREATE) && has_content(&directory.opened, &raw.name);
+        self.tell(&name, happening);
+        if appeared_whole {
+            self.tell(&name, Happening::Written);
+        }
+        let is_directory = raw.flags.contains(ReadFlags::ISDIR);
+        if is_directory && happening == Happening::Created && self.reach == Reach::Tree {
+            return self.follow(name);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, name: &str, happening: Happening) {
+        let notice = Notice { name: name.to_owned(), happening };
+        // Ten writes in a row that nobody has heard of yet are one.
+        if self.waiting.back() != Some(&notice) {
+            self.waiting.push_back(notice);
+        }
+    }
+
+    /// Watches a directory that has just appeared, if it is still there.
+    fn follow(&mut self, name: String) -> Result<(), FileError> {
+        match self.add(name) {
+            Err(error) if error.is_of_one_entry() => Ok(()),
+            added => added,
+        }
+    }
+
+    /// Watches a directory, and what is below it if that is wanted; tells what is in it.
+    fn add(&mut self, name: String) -> Result<(), FileError> {
+        let mut open = vec![name];
+        while let Some(name) = open.pop() {
+            if self.directories.len() >= DIRECTORIES_MAX || name.split('/').count() > DEPTH_MAX {
+                return Err(FileError::TooMuch(self.path.to_string()));
+            }
+            for (name, kind) in self.add_one(name)? {
+                self.tell(&name, Happening::Created);
+                if kind == FileType::Directory && self.reach == Reach::Tree {
+                    open.push(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_one(&mut self, name: String) -> Result<Vec<(String, FileType)>, FileError> {
+        let path = if name.is_empty() { self.path.clone() } else { self.path.join(&name)? };
+        let files = Arc::clone(&self.files);
+        let (opened, number, inside) = files.guest.act(|| {
+            let failed = |errno| FileError::of("watch", path.shown(), errno);
+            let opened = beneath::open_directory(files.as_fd(), path.inner(), path.shown())?;
+            let wanted = WatchFlags::CREATE
+                | WatchFlags::MODIFY
+                | WatchFlags::DELETE
+                | WatchFlags::MOVE
+                | WatchFlags::ATTRIB
+                | WatchFlags::ONLYDIR;
+            let own = own_path(opened.as_fd());
+            let number = inotify::add_watch(self.inotify.get_ref(), own, wanted).map_err(failed)?;
+            let mut buffer = Vec::new();
+            let inside = read_names(opened.as_fd(), NEW_NAMES_MAX, &mut buffer).map_err(failed)?;
+            Ok((opened, number, inside.list))
+        })?;
+        let found = inside.iter().filter_map(|entry| {
+            // A name that is no text can be told when something happens to it, but not be opened.
+            let text = entry.to_str().ok().filter(|text| !is_hidden(text))?;
+            let stat = rustix::fs::statat(&opened, text, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some((join(&name, text), FileType::from_raw_mode(stat.st_mode)))
+        });
+        let found = found.collect();
+        self.directories.insert(number, Directory { opened, name });
+        Ok(found)
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "an owned descriptor stays the same and open for as long as it is held"
+)]
+fn waiting_for(inotify: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(inotify)
+}
+
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+/// Whether it is a file without a name, which the kernel calls by its number.
+fn is_nameless(directory: &OwnedFd, name: &str) -> bool {
+    let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix('#').is_some_and(numbered)
+        && rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_err()
+}
+
+fn has_content(directory: &OwnedFd, name: &str) -> bool {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
+    })
+}
+
+/// What has happened so far.
+fn take(inotify: &OwnedFd) -> Result<Vec<Raw>, Errno> {
+    let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut reader = inotify::Reader::new(inotify, &mut buffer);
+    let mut events = Vec::new();
+    loop {
+        match reader.next() {
+            Ok(event) => events.push(Raw {
+                directory: event.wd(),
+                flags: event.events(),
+                cookie: event.cookie(),
+                name: event
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+            }),
+            Err(Errno::AGAIN) => return Ok(events),
+            Err(errno) => return Err(errno),
+        }
+        // The rest is taken when this has been told.
+        if reader.is_buffer_empty() {
+            return Ok(events);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Doors for `tests/fuzz`: each decoder of hostile bytes, called as its users call it.
+//!
+//! Only there with the feature `fuzzing`; no other code may use it.
+
+use crate::template::{Packages, TemplateName, VersionSpec};
+use crate::{GuestPath, wire};
+
+/// The longest body that the engine asks for in these calls.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// Decodes bytes as one frame: the first two say where the head ends, so that a fuzzer finds both.
+pub fn frame(data: &[u8]) {
+    if let Some(prefix) = data.first_chunk::<8>()
+        && let Ok((head, body)) = wire::lengths(*prefix, BODY_BYTES_MAX)
+    {
+        assert!(head <= wire::HEAD_BYTES_MAX && body as u64 <= BODY_BYTES_MAX);
+    }
+    let Some((split, rest)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let (head, body) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes(*split))));
+    if let Ok(wire::FromGuest::Result { bundle, .. }) = wire::decode(head, body) {
+        let bytes: usize = bundle.payloads.iter().map(|payload| payload.data.len()).sum();
+        assert_eq!(bytes, body.len(), "payloads that are not the body");
+    }
+}
+
+/// Checks a path; one that is accepted must be what it says.
+pub fn path(text: &str) {
+    let Ok(path) = GuestPath::parse(text) else {
+        return;
+    };
+    let shown = path.to_string();
+    assert!(shown.starts_with('/') && !shown.contains('\0'), "{shown:?}");
+    assert!(shown.split('/').skip(1).all(|part| !matches!(part, "" | "." | "..")), "{shown:?}");
+    let again = GuestPath::parse(&shown).expect("a path that was accepted is accepted again");
+    assert_eq!(again, path);
+    drop(path.join(text));
+}
+
+/// Reads a text as everything that a template is described by.
+pub fn description(text: &str) {
+    crate::template::read_alone(text);
+    drop(TemplateName::new(text));
+    drop(VersionSpec::parse(text));
+    drop(Packages::locked(text));
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    drop(Packages::pinned(&lines));
+}

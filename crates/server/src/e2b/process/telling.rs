@@ -1,0 +1,199 @@
+//! What a command says, as a stream of Connect: its start, its output, its end.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use silica_sessions::{Command, CommandOutcome, CommandPhase, Event, Read, Reader, Text};
+
+use super::super::access::header;
+use super::super::frames;
+
+/// A sign of life while nothing is said, unless the client wants it at other times.
+const PING: Duration = Duration::from_secs(90);
+
+/// How much is put into one write.
+const CHUNK_BYTES: usize = 128 * 1024;
+
+/// The stream of a command, from where its reader stands.
+pub(super) fn stream(
+    command: Arc<Command>,
+    reader: Reader,
+    headers: &HeaderMap,
+    deadline: Option<Instant>,
+) -> Response {
+    let teller = Teller { command, reader, ping: ping(headers), deadline, stage: Stage::Start };
+    let pieces = futures_util::stream::unfold(teller, |mut teller| async move {
+        let piece = teller.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), teller))
+    });
+    frames::stream(pieces)
+}
+
+/// How often a client wants to hear something.
+pub(in super::super) fn ping(headers: &HeaderMap) -> Duration {
+    let seconds = header(headers, "keepalive-ping-interval").and_then(|text| text.parse().ok());
+    seconds.filter(|seconds| *seconds > 0).map_or(PING, Duration::from_secs)
+}
+
+/// How far a stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Middle,
+    Over,
+}
+
+struct Teller {
+    command: Arc<Command>,
+    reader: Reader,
+    ping: Duration,
+    deadline: Option<Instant>,
+    stage: Stage,
+}
+
+/// What comes next.
+enum Next {
+    Read(Option<Read>),
+    Silence,
+    TooLate,
+}
+
+impl Teller {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut chunk = Vec::new();
+        match self.stage {
+            Stage::Over => return None,
+            Stage::Start => {
+                self.stage = Stage::Middle;
+                event(&mut chunk, &json!({"start": {"pid": self.command.process_id()}}));
+            }
+            Stage::Middle => match self.wait().await {
+                Next::Read(read) => self.write(&mut chunk, read),
+                Next::Silence => event(&mut chunk, &json!({"keepalive": {}})),
+                Next::TooLate => {
+                    frames::failed(&mut chunk, &too_late());
+                    self.stage = Stage::Over;
+                }
+            },
+        }
+        while self.stage == Stage::Middle
+            && chunk.len() < CHUNK_BYTES
+            && let Poll::Ready(read) = self.reader.try_next()
+        {
+            self.write(&mut chunk, read);
+        }
+        Some(chunk.into())
+    }
+
+    async fn wait(&mut self) -> Next {
+        let next = tokio::time::timeout(self.ping, self.reader.next());
+        let Some(deadline) = self.deadline else {
+            return next.await.map_or(Next::Silence, Next::Read);
+        };
+        tokio::select! {
+            biased;
+            read = next => read.map_or(Next::Silence, Next::Read),
+            () = tokio::time::sleep_until(deadline.into()) => Next::TooLate,
+        }
+    }
+
+    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) {
+        match read {
+            Some(Read::Event(_, Event::Stdout(text))) => {
+                let stream = if self.command.request.terminal.is_some() { "pty" } else { "stdout" };
+                data(chunk, stream, &text);
+            }
+            Some(Read::Event(_, Event::Stderr(text))) => data(chunk, "stderr", &text),
+            None | Some(Read::Event(_, Event::Done)) => {
+                self.stage = Stage::Over;
+                self.finish(chunk);
+            }
+            // The start is told by ourselves; a command has neither results nor exceptions; what was
+            // dropped before this reader came is not missed by somebody who hears only what is new.
+            Some(
+                Read::Gap(_)
+                | Read::Event(
+                    _,
+                    Event::Start | Event::Approval(_) | Event::Result(_) | Event::Error(_),
+                ),
+            ) => {}
+        }
+    }
+
+    fn finish(&self, chunk: &mut Vec<u8>) {
+        let outcome = match self.command.phase() {
+            CommandPhase::Done(end) => end.outcome,
+            // Told only after it.
+            CommandPhase::Running => CommandOutcome::SandboxDied,
+        };
+        match ending(outcome) {
+            Ok(end) => {
+                event(chunk, &json!({"end": end}));
+                frames::end(chunk);
+            }
+            Err(error) => frames::failed(chunk, &error),
+        }
+    }
+}
+
+/// Their words for an end: those of Go.
+fn ending(outcome: CommandOutcome) -> Result<Value, Value> {
+    match outcome {
+        CommandOutcome::Exited(0) => {
+            Ok(json!({"exitCode": 0, "exited": true, "status": "exit status 0"}))
+        }
+        CommandOutcome::Exited(code) => {
+            let status = format!("exit status {code}");
+            Ok(json!({"exitCode": code, "exited": true, "status": status, "error": status}))
+        }
+        CommandOutcome::Killed(signal) => {
+            let status = signal_words(signal);
+            Ok(json!({"exitCode": -1, "exited": false, "status": status, "error": status}))
+        }
+        CommandOutcome::OutOfMemory(code) => {
+            let (status, error) = (format!("exit status {code}"), "out of memory");
+            Ok(json!({"exitCode": code, "exited": true, "status": status, "error": error}))
+        }
+        CommandOutcome::TimedOut => Err(too_late()),
+        CommandOutcome::SandboxDied => {
+            Err(json!({"code": "unavailable", "message": "The sandbox was not found"}))
+        }
+    }
+}
+
+fn signal_words(signal: i32) -> String {
+    match signal {
+        2 => "signal: interrupt".to_owned(),
+        6 => "signal: aborted".to_owned(),
+        9 => "signal: killed".to_owned(),
+        11 => "signal: segmentation fault".to_owned(),
+        15 => "signal: terminated".to_owned(),
+        number => format!("signal: signal {number}"),
+    }
+}
+
+fn too_late() -> Value {
+    json!({"code": "deadline_exceeded", "message": "context deadline exceeded"})
+}
+
+fn event(chunk: &mut Vec<u8>, event: &Value) {
+    frames::message(chunk, &json!({"event": event}));
+}
+
+fn data(chunk: &mut Vec<u8>, stream: &str, text: &Text) {
+    let encoded = match text {
+        Text::Utf8(text) => STANDARD.encode(text.as_bytes()),
+        Text::Bytes(bytes) => STANDARD.encode(bytes),
+    };
+    event(chunk, &json!({"data": {stream: encoded}}));
+}
+
+#[cfg(test)]
+mod tests;

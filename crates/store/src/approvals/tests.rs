@@ -1,0 +1,113 @@
+//! What waits, who decides first, and what is kept.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Asked, Decided, Decision, NewApproval, PENDING_OF_ONE_MAX, State};
+use crate::testing::Ground;
+use crate::{ApprovalId, Digest, SandboxId, Store, Tenant, Timestamp};
+
+fn tenant(name: &str) -> Tenant {
+    Tenant::parse(name).unwrap()
+}
+
+fn new(by: &str) -> NewApproval {
+    NewApproval {
+        id: ApprovalId::random().unwrap(),
+        tenant: tenant(by),
+        sandbox: SandboxId::random().unwrap(),
+        cell: "c1".to_owned(),
+        policy: "mine".to_owned(),
+        findings: json!([{"rule": "a"}]),
+        code: "print(1)".to_owned(),
+        expires_at: Timestamp::now().after(Duration::from_mins(10)),
+    }
+}
+
+fn ask(store: &Store, new: NewApproval) -> ApprovalId {
+    let id = new.id.clone();
+    assert!(matches!(store.approvals().ask(new).wait().unwrap(), Asked::Waits(_)));
+    id
+}
+
+fn approve(by: &str) -> Decision {
+    Decision::Approve { by: tenant(by), reason: Some("looks good".to_owned()) }
+}
+
+fn deny(by: &str) -> Decision {
+    Decision::Deny { by: tenant(by), reason: None }
+}
+
+#[test]
+fn the_first_decision_holds_and_the_second_hears_of_it() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let id = ask(&store, new("asker"));
+    let waiting = store.approvals().get(&id).wait().unwrap().unwrap();
+    assert_eq!((waiting.state, waiting.code.as_deref()), (State::Pending, Some("print(1)")));
+    assert_eq!(waiting.sha256, Digest::of(b"print(1)"));
+    let Decided::Now(record) = store.approvals().decide(&id, approve("boss")).wait().unwrap()
+    else {
+        panic!("not decided")
+    };
+    assert_eq!((record.state, &record.code), (State::Approved, &None));
+    assert_eq!(record.decided_by, Some(tenant("boss")));
+    for late in [approve("boss"), deny("other"), Decision::Expire] {
+        let before = store.approvals().decide(&id, late).wait().unwrap();
+        assert_eq!(before, Decided::Before(record.clone()));
+    }
+    let other = ApprovalId::random().unwrap();
+    assert_eq!(store.approvals().decide(&other, deny("boss")).wait().unwrap(), Decided::Unknown);
+}
+
+#[test]
+fn an_approval_after_the_time_is_a_no() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let id =
+        ask(&store, NewApproval { expires_at: Timestamp::from_micros(1_000_000), ..new("asker") });
+    assert_eq!(store.approvals().overdue().wait().unwrap(), std::slice::from_ref(&id));
+    let late = store.approvals().decide(&id, approve("boss")).wait().unwrap();
+    let Decided::Before(record) = late else { panic!("{late:?}") };
+    assert_eq!((record.state, record.decided_by), (State::Expired, None));
+    assert!(store.approvals().overdue().wait().unwrap().is_empty());
+}
+
+#[test]
+fn what_waits_is_there_after_a_restart() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let id = ask(&store, new("asker"));
+    store.close_wait();
+    let store = ground.open();
+    let pending = store.approvals().list(Some(State::Pending), None).wait().unwrap();
+    assert_eq!(pending.iter().map(|record| &record.id).collect::<Vec<_>>(), [&id]);
+    let others = store.approvals().list(None, Some(&tenant("somebody"))).wait().unwrap();
+    assert!(others.is_empty());
+}
+
+#[test]
+fn one_key_cannot_fill_the_list() {
+    let ground = Ground::new();
+    let store = ground.open();
+    for _ in 0..PENDING_OF_ONE_MAX {
+        ask(&store, new("greedy"));
+    }
+    let more = store.approvals().ask(new("greedy")).wait().unwrap();
+    assert_eq!(more, Asked::TooMany(PENDING_OF_ONE_MAX));
+    ask(&store, new("modest"));
+}
+
+#[test]
+fn everything_is_in_the_audit_log() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let id = ask(&store, new("asker"));
+    store.approvals().decide(&id, deny("boss")).wait().unwrap();
+    let records = store.audit().tail(10).wait().unwrap();
+    let bodies: Vec<String> = records.iter().map(|record| record.body.clone()).collect();
+    let said = |what: &str| bodies.iter().filter(|body| body.contains(what)).count();
+    assert_eq!((said("approval_asked"), said("approval_denied")), (1, 1), "{bodies:?}");
+    assert_eq!(said(id.as_str()), 2, "{bodies:?}");
+}

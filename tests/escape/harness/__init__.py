@@ -1,0 +1,1 @@
+"""Runs attacks against a real server and looks at everything but the attacker's own word."""

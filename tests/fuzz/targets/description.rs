@@ -1,0 +1,6 @@
+//! Descriptions of templates, their locks, names and versions.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| silica_engine::fuzzing::description(text));
