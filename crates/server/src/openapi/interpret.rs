@@ -107,6 +107,11 @@ pub(super) fn answers() -> Group {
         "code": object("The code that was found", &["code"], &json!({"code": text("Python")})),
         "check": object("What the check said", &["verdict", "findings"], &check),
         "running": object("The code runs", &[], &json!({})),
+        "approval": object(
+            "The code waits for a person, or one has decided",
+            &["approval"],
+            &json!({"approval": text("The id of the approval")}),
+        ),
         "stdout": said("The code prints"),
         "stderr": said("The code complains"),
         "result": named("Bundle"),
