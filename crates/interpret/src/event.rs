@@ -24,6 +24,8 @@ pub enum Event {
     Checked(Arc<Report>),
     /// The code runs.
     Running,
+    /// The code waits for a person, or one has decided; the id of the approval.
+    Approval(String),
     /// The code prints.
     Stdout(String),
     /// The code complains.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use silica_engine::{Changes, GuestPath};
-use silica_sessions::{Create, SessionError, Sessions};
+use silica_sessions::{Create, PolicyChoice, SessionError, Sessions};
 use silica_store::{StoreError, Tenant};
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::conversation::{Conversations, Held, History};
 use crate::event::Voice;
 use crate::feedback;
 use crate::model::{Message, Model, ModelError, Part, Price, Request, Role};
-use crate::preset::{self, Chosen, Preset, Presets, Shape};
+use crate::preset::{self, Preset, Presets, Shape};
 use crate::runner::{OutputFile, Place, Ran};
 use crate::work::{self, Attempt, Bounds, Consent, Ending, Halt, Purse, Usage, Work};
 
@@ -227,7 +227,7 @@ struct Plan<'a> {
     model: &'a Model,
     name: String,
     preset: &'a Preset,
-    policy: Chosen,
+    policy: PolicyChoice,
     shape: Shape,
     bounds: Bounds,
 }
@@ -295,7 +295,14 @@ impl Interpreter {
             }
             Some(held) => {
                 let session = Arc::clone(&held.session);
-                Place::existing(&self.sessions, session, ask.files.clone()).await?
+                match Place::existing(&self.sessions, session, ask.files.clone()).await {
+                    Ok(place) => place,
+                    Err(error) => {
+                        let error = InterpretError::from(error);
+                        begun.await?.failed(&error);
+                        return Err(error);
+                    }
+                }
             }
         };
         let recording = begun.await?;
@@ -367,6 +374,13 @@ impl Interpreter {
         mut place: Place,
         mut held: Option<Held>,
     ) -> Result<Answered, InterpretError> {
+        place.check_by(match ask.consent {
+            Consent::Gate => plan.policy.clone(),
+            // Whoever sits at the terminal decides there.
+            Consent::Everything(_) | Consent::Given => {
+                PolicyChoice::Preset(silica_policy::Preset::Open)
+            }
+        });
         place.fail_early().await?;
         let (mut messages, last_output) = match &held {
             Some(held) => (held.history.messages.clone(), held.history.last_output.as_deref()),
@@ -382,7 +396,7 @@ impl Interpreter {
         let mut work = Work {
             model: plan.model,
             request: self.request(&plan, messages),
-            policy: &plan.policy,
+            policy: plan.policy.policy(),
             runner: &mut place,
             voice,
             consent: &ask.consent,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use silica_policy::Policy;
+use silica_sessions::PolicyChoice;
 
 /// The preset of those who name none.
 pub const DEFAULT: &str = "data";
@@ -60,7 +61,7 @@ pub struct Preset {
     /// What the model is told.
     pub prompt: String,
     /// How its code is checked.
-    pub policy: Chosen,
+    pub policy: PolicyChoice,
     /// What the sandbox starts from; the server's default if nothing is said.
     pub template: Option<String>,
     /// One program, or step by step.
@@ -156,31 +157,11 @@ impl Presets {
     }
 }
 
-/// A policy that was chosen: one of the program's, or somebody's own.
-#[derive(Clone, Debug)]
-pub enum Chosen {
-    /// One of the program's.
-    BuiltIn(&'static Policy),
-    /// Somebody's own.
-    Own(Arc<Policy>),
-}
-
-impl std::ops::Deref for Chosen {
-    type Target = Policy;
-
-    fn deref(&self) -> &Policy {
-        match self {
-            Self::BuiltIn(policy) => policy,
-            Self::Own(policy) => policy,
-        }
-    }
-}
-
 /// A policy as it is asked for: the name of a preset, or a policy itself.
-pub fn policy(text: &str) -> Result<Chosen, silica_policy::PolicyError> {
+pub fn policy(text: &str) -> Result<PolicyChoice, silica_policy::PolicyError> {
     match silica_policy::Preset::from_name(text) {
-        Some(preset) => Ok(Chosen::BuiltIn(Policy::preset(preset))),
-        None => Ok(Chosen::Own(Arc::new(Policy::parse(text)?))),
+        Some(preset) => Ok(PolicyChoice::Preset(preset)),
+        None => Ok(PolicyChoice::Own(Arc::new(Policy::parse(text)?))),
     }
 }
 

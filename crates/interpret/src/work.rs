@@ -25,6 +25,9 @@ use crate::runner::{Ran, Runner};
 
 pub(crate) use agent::tool;
 
+/// How long code that is stopped at the end of a request may take to stop.
+const RUN_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -127,9 +130,9 @@ pub trait Approver: Send + Sync {
 /// Who decides about code that the check does not simply let through.
 #[derive(Clone, Default)]
 pub enum Consent {
-    /// Nobody is there: what the policy would ask about is not run.
+    /// The gate of the sessions: what the policy asks about waits there for a person.
     #[default]
-    Nobody,
+    Gate,
     /// Somebody is asked before every run.
     Everything(Arc<dyn Approver>),
     /// What the policy would ask about is run. For users who have said so.
@@ -139,7 +142,7 @@ pub enum Consent {
 impl std::fmt::Debug for Consent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::Nobody => "Nobody",
+            Self::Gate => "Gate",
             Self::Everything(_) => "Everything",
             Self::Given => "Given",
         })
@@ -257,10 +260,21 @@ impl<R: Runner> Work<'_, R> {
             }
             self.voice.tell(Event::Running).await;
             let time_max = self.bounds.run_max.min(left);
-            let ran = self.runner.run(&attempt.code, time_max, self.voice).await;
-            let ran = ran.map_err(Halt::Session)?;
-            self.voice.tell(Event::Ran(ran.outcome.name())).await;
-            attempt.ran = Some(ran);
+            let ran = self.runner.run(&attempt.code, time_max, self.voice);
+            // Code has a clock of its own; this one is for what waits for a person.
+            let latest = self.bounds.deadline + RUN_PATIENCE;
+            match timeout_at(latest, ran).await.map_err(|_| Halt::Time)? {
+                Ok(ran) => {
+                    self.voice.tell(Event::Ran(ran.outcome.name())).await;
+                    attempt.ran = Some(ran);
+                }
+                // What the operator asks of all code is stricter than this request's policy.
+                Err(SessionError::Blocked(checked)) => {
+                    attempt.report = Arc::new(checked.report);
+                    attempt.blocked = true;
+                }
+                Err(error) => return Err(Halt::Session(error)),
+            }
         }
         self.attempts.push(attempt);
         Ok(self.attempts.last().expect("one was added just now"))
@@ -268,12 +282,11 @@ impl<R: Runner> Work<'_, R> {
 
     async fn allowed(&self, code: &str, report: &Report) -> bool {
         match (report.verdict, self.consent) {
-            (Action::Block, _) | (Action::Ask, Consent::Nobody) => false,
+            (Action::Block, _) => false,
             (Action::Allow | Action::Warn | Action::Ask, Consent::Everything(approver)) => {
                 approver.approve(code, report).await
             }
-            (Action::Ask, Consent::Given)
-            | (Action::Allow | Action::Warn, Consent::Nobody | Consent::Given) => true,
+            (Action::Allow | Action::Warn | Action::Ask, Consent::Gate | Consent::Given) => true,
         }
     }
 

@@ -77,6 +77,7 @@ impl Teller {
             | Event::Code(_)
             | Event::Checked(_)
             | Event::Running
+            | Event::Approval(_)
             | Event::Ran(_) => {}
         }
     }

@@ -7,8 +7,8 @@ fn those_of_the_program_are_there() {
     let presets = Presets::default();
     let names: Vec<&str> = presets.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["data", "math", "program"]);
-    assert_eq!(presets.get(DEFAULT).expect("the default").policy.name(), "data");
-    assert_eq!(presets.get("program").expect("programs").policy.name(), "strict");
+    assert_eq!(presets.get(DEFAULT).expect("the default").policy.policy().name(), "data");
+    assert_eq!(presets.get("program").expect("programs").policy.policy().name(), "strict");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use silica_engine::{
     Changes, Existing, FILE_MODE_DEFAULT, Files, GuestPath, Parents, WriteOptions,
 };
 use silica_sessions::{
-    Cell, CellRequest, Create, EndReason, Event as CellEvent, Read, Session, SessionError,
-    Sessions, Text,
+    Cell, CellRequest, Create, EndReason, Event as CellEvent, PolicyChoice, Read, Session,
+    SessionError, Sessions, Text,
 };
 use silica_store::Tenant;
 use tokio::task::JoinHandle;
@@ -73,6 +73,8 @@ pub(crate) struct Place {
     state: State,
     /// The longest that a cell may take here.
     timeout_max: Duration,
+    /// How code is checked on its way in; the server's default if nothing is said.
+    policy: Option<PolicyChoice>,
 }
 
 impl Place {
@@ -91,7 +93,7 @@ impl Place {
             put(&tenancy.session, files).await?;
             Ok(tenancy)
         });
-        Self { state: State::Making(making), timeout_max }
+        Self { state: State::Making(making), timeout_max, policy: None }
     }
 
     /// The sandbox of a conversation, which stays.
@@ -104,7 +106,12 @@ impl Place {
         let timeout_max = sessions.options().timeout_max;
         let (sessions, afterwards) = (Arc::clone(sessions), Afterwards::Keep);
         let state = State::Ready(Tenancy { sessions, session, afterwards });
-        Ok(Self { state, timeout_max })
+        Ok(Self { state, timeout_max, policy: None })
+    }
+
+    /// Has the sessions check code by this policy, and let a person decide where it says so.
+    pub(crate) fn check_by(&mut self, policy: PolicyChoice) {
+        self.policy = Some(policy);
     }
 
     /// The sandbox, once it is there.
@@ -228,13 +235,14 @@ impl Runner for Place {
         voice: &Voice,
     ) -> Result<Ran, SessionError> {
         let most = self.timeout_max.min(time_max);
+        let policy = self.policy.clone();
         let session = self.session().await?;
         let request = CellRequest {
             code: code.to_owned(),
             kernel: None,
             environment: BTreeMap::new(),
             timeout: Some(most),
-            policy: None,
+            policy,
         };
         let cell = session.submit(request).await?;
         let leash = Leash(&cell);
@@ -265,6 +273,7 @@ fn told(event: CellEvent) -> Option<Event> {
         CellEvent::Stderr(said) => Some(Event::Stderr(text(said))),
         CellEvent::Result(bundle) => Some(Event::Result(bundle)),
         CellEvent::Error(error) => Some(Event::Error(error)),
-        CellEvent::Approval(_) | CellEvent::Start | CellEvent::Done => None,
+        CellEvent::Approval(approval) => Some(Event::Approval(approval.id.to_string())),
+        CellEvent::Start | CellEvent::Done => None,
     }
 }

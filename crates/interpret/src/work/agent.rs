@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::json;
+use silica_domain::Outcome;
 
 use super::program::essence;
 use super::{Attempt, Ending, Halt, Work};
@@ -77,6 +78,10 @@ impl<R: Runner> Work<'_, R> {
                 (Ok(code), None) => match self.attempt(code).await {
                     Ok(attempt) => {
                         let (reply, times) = (reply(call, attempt), note(seen, attempt));
+                        // Nobody is to be asked again and again.
+                        if attempt.ran.as_ref().is_some_and(|ran| ran.outcome == Outcome::Denied) {
+                            ending = Some(Ending::Denied);
+                        }
                         if times >= REPEATS_MAX {
                             ending = Some(Ending::Repeated);
                         }

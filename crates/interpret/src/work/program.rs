@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use silica_domain::Outcome;
 use silica_policy::Kind;
 
 use super::{Ending, Halt, Work};
@@ -63,6 +64,7 @@ impl<R: Runner> Work<'_, R> {
             },
             None => Next::Over(Ending::Denied),
             Some(ran) if ran.succeeded() => Next::Over(Ending::Answered),
+            Some(ran) if ran.outcome == Outcome::Denied => Next::Over(Ending::Denied),
             Some(ran) => Next::Repair { words: feedback::failed(ran), otherwise: Ending::Failed },
         })
     }

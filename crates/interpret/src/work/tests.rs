@@ -86,7 +86,7 @@ impl Case {
 
     fn scripted(script: &str) -> Self {
         let budget = Budget::default();
-        let (script, consent) = (script.to_owned(), Consent::Nobody);
+        let (script, consent) = (script.to_owned(), Consent::Gate);
         Self { script, consent, rounds: 2, steps: 5, tokens: 1000, budget }
     }
 

@@ -13,6 +13,7 @@ pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Response {
     let admission = app.sessions.admission();
     let (own, all, quota) =
         (admission.load(Some(&caller.tenant)), admission.load(None), admission.quota());
+    let spent = app.interpreter.spent_today(&caller.tenant);
     let mut answer = json!({
         "sandboxes": own.sandboxes,
         "cells_running": own.running,
@@ -28,6 +29,12 @@ pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Response {
             "cpu_seconds_per_minute": quota.cpu_seconds_per_minute,
         },
         "queue_depth": all.queued,
+        "models_today": {
+            "requests": spent.requests,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "cost_dollars": spent.cost().as_dollars(),
+        },
     });
     if caller.admin {
         answer["server"] = json!({

@@ -430,6 +430,7 @@ fn account() -> Group {
         "cells_queued": whole("Own cells that wait"),
         "quota": object("What a key may use", &quota_names, &quota.into()),
         "queue_depth": whole("Cells of everybody that wait"),
+        "models_today": super::interpret::spent(),
         "server": object("For an admin key: the whole server", &[], &server),
     });
     let required = ["sandboxes", "cells_running", "cells_queued", "quota", "queue_depth"];

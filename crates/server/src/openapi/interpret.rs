@@ -107,6 +107,11 @@ pub(super) fn answers() -> Group {
         "code": object("The code that was found", &["code"], &json!({"code": text("Python")})),
         "check": object("What the check said", &["verdict", "findings"], &check),
         "running": object("The code runs", &[], &json!({})),
+        "approval": object(
+            "The code waits for a person, or one has decided",
+            &["approval"],
+            &json!({"approval": text("The id of the approval")}),
+        ),
         "stdout": said("The code prints"),
         "stderr": said("The code complains"),
         "result": named("Bundle"),
@@ -125,6 +130,17 @@ pub(super) fn answers() -> Group {
         ("CheckFinding", finding()),
         ("InterpretEvents", stream(about, &events)),
     ]
+}
+
+/// What a key has spent on models.
+pub(super) fn spent() -> Value {
+    let properties = json!({
+        "requests": whole("Requests to models"),
+        "input_tokens": whole("Tokens they read"),
+        "output_tokens": whole("Tokens they wrote"),
+        "cost_dollars": number("What that costs, as far as prices are known"),
+    });
+    object("What was spent on models today (UTC)", &["requests", "cost_dollars"], &properties)
 }
 
 fn finding() -> Value {

@@ -122,6 +122,7 @@ pub(crate) fn event(chunk: &mut Vec<u8>, event: &Event) {
             tell("check", json!({"verdict": verdict, "findings": findings(report)}));
         }
         Event::Running => tell("running", json!({})),
+        Event::Approval(id) => tell("approval", json!({"approval": id})),
         Event::Stdout(text) => tell("stdout", json!({"text": text})),
         Event::Stderr(text) => tell("stderr", json!({"text": text})),
         Event::Result(bundle) => tell("result", render::bundle(bundle)),

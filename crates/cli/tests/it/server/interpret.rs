@@ -232,6 +232,36 @@ fn files_go_in_and_come_out_whatever_they_are_called() {
 }
 
 #[test]
+fn a_models_code_waits_for_a_person_where_that_is_wanted() {
+    let turns = script(&[("go", &python("print(6 * 7)"))]);
+    let on = scripted(&turns, &["approvals.ask=always"]);
+    let tenant = on.served.tenant();
+    for (verb, ending, output) in [("approve", "answered", "42"), ("deny", "denied", "")] {
+        let mut events = tenant.stream("/v1/interpret", &json!({"prompt": "go"}));
+        let id = events.until("approval").data["approval"].as_str().unwrap().to_owned();
+        let path = format!("/v1/approvals/{id}/{verb}");
+        on.served.admin.post(&path, &json!({"reason": "because"})).expect(200);
+        let done = events.until("done").data;
+        assert_eq!((&done["ending"], &done["output"]), (&json!(ending), &json!(output)), "{done}");
+        assert_over(&on.served, ending, None);
+    }
+}
+
+#[test]
+fn what_the_operator_demands_of_all_code_is_demanded_of_a_models() {
+    let turns = script(&[("go", &python("import subprocess\nprint(1)"))]);
+    let on = scripted(&turns, &["policy.minimum=strict", "interpret.rounds=0"]);
+    let ask = json!({"prompt": "go", "policy": "open"});
+    let answer = on.served.admin.post("/v1/interpret", &ask).expect(200).json();
+    assert_eq!(
+        (&answer["blocked"], &answer["ending"]),
+        (&json!(true), &json!("blocked")),
+        "{answer}"
+    );
+    assert_eq!(answer["errors"], json!(["Blocked import: subprocess"]));
+}
+
+#[test]
 fn an_agent_works_step_by_step() {
     let turns =
         "[[turn]]\ncode = \"x = 20\"\n[[turn]]\ncode = \"x + 1\"\n[[turn]]\ntext = \"It is 21.\"\n";
@@ -256,6 +286,8 @@ fn a_budget_stops_and_a_restart_does_not_help() {
     for _ in 0..2 {
         tenant.post("/interpret", &ask).expect(200);
     }
+    let spent = tenant.get("/v1/stats").expect(200).json()["models_today"].clone();
+    assert_eq!((&spent["requests"], &spent["input_tokens"]), (&json!(2), &json!(1000)), "{spent}");
     let refused = tenant.post("/interpret", &ask);
     assert_eq!(refused.problem(), (429, "budget_spent".to_owned()));
     assert!(refused.header("retry-after").is_some());

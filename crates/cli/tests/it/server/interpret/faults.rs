@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::provider::{Provider, Reply, anthropic, chat};
 use super::{Served, assert_over, python, script, scripted};
+use crate::ground::{PATIENCE, SILICA, eventually, finish};
 
 /// A key that must be seen nowhere.
 const KEY: &str = "sk-never-to-be-seen-0123456789";
@@ -50,9 +51,11 @@ fn prompts_that_cannot_be_answered() {
     );
     let nobody = admin.with_key(None).post("/interpret", &json!({"prompt": "fine"}));
     assert_eq!(nobody.problem().0, 401);
-    let notes = admin.get("/metrics");
-    assert_eq!(notes.status, 200);
     assert_over(&on.served, "answered", None);
+    let mut tail = std::process::Command::new(SILICA);
+    tail.args(["audit", "tail", "-n", "100"]).env("SILICA_HOME", on.served.ground().home());
+    let noted = || finish(&mut tail).stdout.matches("interpret_refused").count() == 8;
+    assert!(eventually(PATIENCE, noted), "{}", finish(&mut tail).stdout);
 }
 
 #[test]
