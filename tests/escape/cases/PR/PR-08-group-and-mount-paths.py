@@ -16,6 +16,6 @@ def inside():
 def outside(trial):
     trial.check(set(trial.found.get("cgroup", ["?"])) <= {"/"}, f"groups: {trial.found.get('cgroup')}")
     text = str(trial.found.get("texts"))
-    for word in (str(trial.server.home), trial.id, "sbx_", "silica-escape"):
+    for word in (str(trial.server.home), trial.id, "silica-escape"):
         trial.check(word not in text, f"{word} can be read inside")
     trial.check("workspace" in text, "the mounts were not read")
