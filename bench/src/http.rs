@@ -4,6 +4,7 @@
 //! as they do in life. The client is a blocking socket and nothing else.
 
 mod client;
+mod interpret;
 mod jupyter;
 
 use std::io::Write;
@@ -40,6 +41,15 @@ pub(crate) struct Served {
 impl Served {
     /// Starts one with a data directory of its own and the templates of another.
     pub(crate) fn start(arguments: &Arguments, home: &std::path::Path) -> Result<Self> {
+        Self::start_with(arguments, home, &[])
+    }
+
+    /// The same with further settings.
+    fn start_with(
+        arguments: &Arguments,
+        home: &std::path::Path,
+        settings: &[String],
+    ) -> Result<Self> {
         let own = tempfile::tempdir()?;
         for shared in ["templates", "guest", "cache"] {
             std::os::unix::fs::symlink(home.join(shared), own.path().join(shared))?;
@@ -56,6 +66,7 @@ impl Served {
             .args(["--set", "quota.requests_per_second=100000"])
             .args(["--set", "quota.request_burst=100000"])
             .args(["--set", "quota.sandboxes=1000", "--set", "quota.cells_queued=1000"])
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .env("SILICA_HOME", own.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -145,6 +156,9 @@ pub(crate) fn run_all(arguments: &Arguments, home: &std::path::Path) -> Result<V
     }
     if wanted("http-create") {
         rows.extend(creating(arguments, &served)?);
+    }
+    if wanted("http-interpret") {
+        rows.extend(interpret::run(arguments, home)?);
     }
     if wanted("http-stream") {
         rows.extend(streaming(&served)?);

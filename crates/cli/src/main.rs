@@ -3,6 +3,7 @@
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
 mod approvals;
+mod ask;
 mod audit;
 mod check;
 mod client;
@@ -10,6 +11,7 @@ mod config;
 mod doctor;
 mod home;
 mod key;
+mod model;
 mod run;
 mod serve;
 mod show;
@@ -40,6 +42,10 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// Read code and tell what a policy makes of it, without running it
     Check(check::CheckArgs),
+    /// Ask in plain words: a model writes code, the code runs, the answer comes back
+    Ask(Box<ask::AskArgs>),
+    /// Ask again and again: variables and files stay
+    Chat(Box<ask::ChatArgs>),
     /// Serve sandboxes over HTTP, with keys, quotas and an audit log
     Serve(Box<serve::ServeArgs>),
     /// Watch the sandboxes of a running server
@@ -72,6 +78,8 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Ask(arguments) => ask::run(&arguments),
+        Command::Chat(arguments) => ask::chat(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Approvals(arguments) => approvals::run(arguments),

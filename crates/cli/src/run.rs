@@ -1,6 +1,6 @@
 //! `silica run`: code in, everything out, sandbox gone.
 
-mod show;
+pub(crate) mod show;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
-use crate::home;
+use crate::{home, model};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
@@ -118,7 +118,8 @@ async fn serve(
     let address = server.address()?;
     let url = url(&settings, address.port());
     let app = app_options(&settings, &url, shown);
-    let router = silica_server::router(Arc::clone(&sessions), app)?;
+    let interpreter = model::interpreter(home, &settings, Arc::clone(&sessions))?;
+    let router = silica_server::router(Arc::clone(&sessions), interpreter, app)?;
     store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
     warn_if_public(&settings, address.ip());
     let mut stop = Stop::new()?;
@@ -272,7 +273,7 @@ fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
     Ok(Some(WebhookOptions { url: url.clone(), secret }))
 }
 
-fn options(settings: &Settings, review: ReviewOptions) -> SessionsOptions {
+pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOptions {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
     SessionsOptions {

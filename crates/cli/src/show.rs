@@ -50,7 +50,7 @@ pub(crate) fn plain(text: &str, chars_max: usize) -> String {
 }
 
 /// Control characters, and those that change the direction of text (Unicode, UAX #9).
-fn acts(character: char) -> bool {
+pub(crate) fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{061c}')
         || ('\u{202a}'..='\u{202e}').contains(&character)

@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod docs;
 pub(crate) mod files;
 pub(crate) mod health;
+pub(crate) mod interpret;
 pub(crate) mod kernels;
 pub(crate) mod keys;
 pub(crate) mod run;

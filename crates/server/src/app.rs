@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::{Router, routing};
+use silica_interpret::Interpreter;
 use silica_sessions::{Observer, Sessions};
 
 use crate::api::{
-    admin, approvals, audit, cells, commands, docs, files, health, kernels, keys, run, sandboxes,
-    stats, templates,
+    admin, approvals, audit, cells, commands, docs, files, health, interpret, kernels, keys, run,
+    sandboxes, stats, templates,
 };
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
@@ -41,6 +42,7 @@ pub struct AppOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) interpreter: Arc<Interpreter>,
     pub(crate) options: Arc<AppOptions>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) link_key: Arc<LinkKey>,
@@ -53,7 +55,11 @@ impl FromRef<App> for Arc<Sessions> {
 }
 
 /// The whole service.
-pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<Router> {
+pub fn router(
+    sessions: Arc<Sessions>,
+    interpreter: Arc<Interpreter>,
+    options: AppOptions,
+) -> std::io::Result<Router> {
     let metrics = Arc::new(Metrics::new());
     sessions.numbers().observe(Arc::clone(&metrics) as Arc<dyn Observer>);
     let app = App {
@@ -61,6 +67,7 @@ pub fn router(sessions: Arc<Sessions>, options: AppOptions) -> std::io::Result<R
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,
+        interpreter,
     };
     let guarded = |routes: Router<App>| {
         routes
@@ -97,6 +104,8 @@ routes! {
     get "/docs" => docs::page;
 
     post "/v1/run" => run::run;
+    post "/interpret" => interpret::simple;
+    post "/v1/interpret" => interpret::interpret;
 
     get "/v1/sandboxes" => sandboxes::list;
     post "/v1/sandboxes" => sandboxes::create;

@@ -16,6 +16,10 @@ use crate::app::App;
 use crate::json::BodyMax;
 use crate::problem::{Code, Pending, Problem};
 
+/// The id of a request, in its extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestId(pub(crate) String);
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// An answer that is complete, in a form that is not ours.
@@ -34,6 +38,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str).to_owned();
     request.extensions_mut().insert(BodyMax(app.options.body_bytes_max));
+    request.extensions_mut().insert(RequestId(id.clone()));
     let span = tracing::info_span!("request", id, tenant = tracing::field::Empty);
     let response = match check_source(&app, &request) {
         Ok(()) => next.run(request).instrument(span.clone()).await,

@@ -24,3 +24,4 @@ pub use axum::Router;
 pub use listen::{ListenError, Server, Tls};
 pub use problem::{Code, Problem};
 pub use render::containment;
+pub use render::interpret::answered;

@@ -8,6 +8,7 @@
 mod answers;
 mod approvals;
 mod errors;
+mod interpret;
 mod operations;
 mod page;
 mod parts;
@@ -32,8 +33,9 @@ pub(crate) fn page() -> &'static str {
 }
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Run once", "Code in, everything out, sandbox gone."),
+    ("Interpret", "A prompt in, an answer out: a model writes code, which is checked and run."),
     ("Sandboxes", "Isolated places with their files, processes, limits and end."),
     (
         "Kernels",

@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use silica_engine::{CommandError, FileError};
+use silica_interpret::InterpretError;
+use silica_interpret::model::ModelError;
 use silica_sessions::{Checked, Refusal, SessionError};
 use silica_store::StoreError;
 
@@ -35,6 +37,7 @@ codes! {
     BadRequest = "bad_request", BAD_REQUEST;
     BadPath = "bad_path", BAD_REQUEST;
     BadLimit = "bad_limit", BAD_REQUEST;
+    PromptTooLong = "prompt_too_long", BAD_REQUEST;
     BadRange = "bad_range", RANGE_NOT_SATISFIABLE;
     Unauthorized = "unauthorized", UNAUTHORIZED;
     Forbidden = "forbidden", FORBIDDEN;
@@ -51,6 +54,8 @@ codes! {
     TemplateNotFound = "template_not_found", NOT_FOUND;
     KeyNotFound = "key_not_found", NOT_FOUND;
     ApprovalNotFound = "approval_not_found", NOT_FOUND;
+    ModelNotFound = "model_not_found", NOT_FOUND;
+    ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
     Conflict = "conflict", CONFLICT;
@@ -59,6 +64,7 @@ codes! {
     CommandEnded = "command_ended", CONFLICT;
     AlreadyDecided = "already_decided", CONFLICT;
     PolicyBlocked = "policy_blocked", UNPROCESSABLE_ENTITY;
+    ConversationBusy = "conversation_busy", CONFLICT;
     NotAFile = "not_a_file", UNPROCESSABLE_ENTITY;
     NotADirectory = "not_a_directory", UNPROCESSABLE_ENTITY;
     Refused = "refused", UNPROCESSABLE_ENTITY;
@@ -66,10 +72,15 @@ codes! {
     RateLimited = "rate_limited", TOO_MANY_REQUESTS;
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS;
     QueueFull = "queue_full", TOO_MANY_REQUESTS;
+    BudgetSpent = "budget_spent", TOO_MANY_REQUESTS;
     Internal = "internal", INTERNAL_SERVER_ERROR;
+    ModelFailed = "model_failed", BAD_GATEWAY;
     ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE;
     CannotCreate = "cannot_create", SERVICE_UNAVAILABLE;
+    ModelNotConfigured = "model_not_configured", SERVICE_UNAVAILABLE;
+    ModelBusy = "model_busy", SERVICE_UNAVAILABLE;
+    ModelSlow = "model_slow", GATEWAY_TIMEOUT;
     DiskFull = "disk_full", INSUFFICIENT_STORAGE;
 }
 
@@ -117,20 +128,8 @@ pub(crate) struct Pending(pub(crate) Problem);
 impl Problem {
     /// The whole answer, once the request's id is known.
     pub(crate) fn render(&self, request_id: &str) -> Response {
-        let (name, status) = self.code.name_and_status();
-        let mut body = serde_json::json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or_default(),
-            "status": status.as_u16(),
-            "code": name,
-            "detail": self.detail,
-            "request_id": request_id,
-        });
-        if let Some(checked) = &self.checked {
-            body["policy"] = checked.policy.clone().into();
-            body["findings"] = checked.findings();
-            body["findings_left_out"] = checked.report.left_out.into();
-        }
+        let (_, status) = self.code.name_and_status();
+        let body = self.body(request_id);
         let kind = HeaderValue::from_static("application/problem+json");
         let mut response =
             (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response();
@@ -148,6 +147,27 @@ impl Problem {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
+    }
+}
+
+impl Problem {
+    /// What a client reads.
+    pub(crate) fn body(&self, request_id: &str) -> serde_json::Value {
+        let (name, status) = self.code.name_and_status();
+        let mut body = serde_json::json!({
+            "type": "about:blank",
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "code": name,
+            "detail": self.detail,
+            "request_id": request_id,
+        });
+        if let Some(checked) = &self.checked {
+            body["policy"] = checked.policy.clone().into();
+            body["findings"] = checked.findings();
+            body["findings_left_out"] = checked.report.left_out.into();
+        }
+        body
     }
 }
 
@@ -270,6 +290,61 @@ fn command_code(error: &CommandError) -> Code {
         | CommandError::Slow
         | CommandError::Streams(_)
         | CommandError::Zone(_) => Code::CannotCreate,
+    }
+}
+
+impl From<InterpretError> for Problem {
+    fn from(error: InterpretError) -> Self {
+        let code = match &error {
+            InterpretError::Session(_) | InterpretError::Store(_) => Code::Internal,
+            InterpretError::NotConfigured => Code::ModelNotConfigured,
+            InterpretError::Bad(_) | InterpretError::Policy(_) => Code::BadRequest,
+            InterpretError::PromptTooLong { .. } => Code::PromptTooLong,
+            InterpretError::ModelNotAllowed(_) => Code::ModelNotFound,
+            InterpretError::NoConversation(_) => Code::ConversationNotFound,
+            InterpretError::Busy(_) => Code::ConversationBusy,
+            InterpretError::Model(error) => model_code(error),
+            InterpretError::Spent(_) => Code::BudgetSpent,
+            InterpretError::Time(_) => Code::ModelSlow,
+        };
+        let retry = match &error {
+            InterpretError::Spent(spent) => Some(spent.retry_after),
+            InterpretError::Model(error) => error.retry_after(),
+            _ => None,
+        };
+        match error {
+            InterpretError::Session(error) => error.into(),
+            InterpretError::Store(error) => error.into(),
+            error => {
+                if let InterpretError::Model(error) = &error {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "a model gave no answer");
+                }
+                // What cannot be reached is the operator's to know, and in the log.
+                let detail = match &error {
+                    InterpretError::Model(error) => error.to_string(),
+                    error => chain(error),
+                };
+                Self { retry, ..Self::new(code, detail) }
+            }
+        }
+    }
+}
+
+fn model_code(error: &ModelError) -> Code {
+    match error {
+        ModelError::NoKey => Code::ModelNotConfigured,
+        ModelError::NoModel { .. } => Code::ModelNotFound,
+        ModelError::Busy { .. } => Code::ModelBusy,
+        ModelError::Slow(_) => Code::ModelSlow,
+        ModelError::KeyRefused { .. }
+        | ModelError::Refused { .. }
+        | ModelError::Failed { .. }
+        | ModelError::Unreachable(_)
+        | ModelError::Cut
+        | ModelError::Malformed(_)
+        | ModelError::TooLong(_)
+        | ModelError::ScriptEnded => Code::ModelFailed,
     }
 }
 

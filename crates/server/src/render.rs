@@ -1,5 +1,7 @@
 //! Domain types as the JSON that clients see.
 
+pub(crate) mod interpret;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -51,7 +53,7 @@ fn text(stream: &HeadTail) -> String {
     String::from_utf8_lossy(&stream.clone().into_bytes()).into_owned()
 }
 
-fn millis(duration: std::time::Duration) -> f64 {
+pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 

@@ -19,7 +19,7 @@ use crate::render;
 const CHUNK_BYTES: usize = 128 * 1024;
 
 /// A sign of life for proxies while nothing happens.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Whether a client wants events.
 pub(crate) fn wanted(headers: &HeaderMap) -> bool {
@@ -48,12 +48,17 @@ pub(crate) fn respond<T: Told>(reader: Reader, told: T) -> Response {
         let chunk = state.next().await?;
         Some((Ok::<_, Infallible>(chunk), state))
     });
+    events(Body::from_stream(stream))
+}
+
+/// An answer that is a stream of events.
+pub(crate) fn events(body: Body) -> Response {
     let kind = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (kind, Body::from_stream(stream)).into_response()
+    (kind, body).into_response()
 }
 
 /// Says where what is streamed can be found again.
@@ -104,7 +109,7 @@ impl<T: Told> State<T> {
     }
 }
 
-fn line(chunk: &mut Vec<u8>, id: Option<u64>, event: &str, data: &Value) {
+pub(crate) fn line(chunk: &mut Vec<u8>, id: Option<u64>, event: &str, data: &Value) {
     opening(chunk, id, event);
     chunk.extend_from_slice(data.to_string().as_bytes());
     chunk.extend_from_slice(b"\n\n");

@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 9] = [
+const DIRECTIONS: [Direction; 10] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction {
@@ -38,13 +38,25 @@ const DIRECTIONS: [Direction; 9] = [
         others: None,
     },
     Direction {
-        manifest: "crates/server/Cargo.toml",
+        manifest: "crates/interpret/Cargo.toml",
         ours: &[
             "silica-domain",
             "silica-engine",
             "silica-policy",
-            "silica-store",
             "silica-sessions",
+            "silica-store",
+        ],
+        others: None,
+    },
+    Direction {
+        manifest: "crates/server/Cargo.toml",
+        ours: &[
+            "silica-domain",
+            "silica-engine",
+            "silica-interpret",
+            "silica-policy",
+            "silica-sessions",
+            "silica-store",
         ],
         others: None,
     },
@@ -55,10 +67,11 @@ const DIRECTIONS: [Direction; 9] = [
             "silica-gate",
             "silica-jail",
             "silica-engine",
+            "silica-interpret",
+            "silica-policy",
             "silica-store",
             "silica-sessions",
             "silica-server",
-            "silica-policy",
         ],
         others: None,
     },

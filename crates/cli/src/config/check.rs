@@ -6,7 +6,7 @@ use super::error::Problem;
 use super::keys::key;
 use super::load::Origins;
 use super::origin::Origin;
-use super::settings::Settings;
+use super::settings::{Provider, Settings};
 
 /// A default and the most that can be asked for.
 struct Pair {
@@ -44,6 +44,7 @@ pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Prob
     problems.extend(speaker.half_of_tls());
     problems.extend(speaker.half_of_webhook());
     problems.extend(speaker.limits());
+    problems.extend(speaker.half_of_a_model());
     problems
 }
 
@@ -80,6 +81,17 @@ impl Speaker<'_> {
             ["approvals.webhook_url", "approvals.webhook_secret_file"].map(|path| self.value(path));
         let half = approvals.webhook_url.is_some() != approvals.webhook_secret_file.is_some();
         half.then(|| Problem::Together(format!("{url} and {secret}; both or neither are needed")))
+    }
+
+    fn half_of_a_model(&self) -> Option<Problem> {
+        let model = &self.settings.model;
+        let missing = match model.provider {
+            Provider::None => None,
+            Provider::Scripted => model.script.is_none().then_some("model.script"),
+            Provider::Anthropic | Provider::OpenAi => model.name.is_none().then_some("model.name"),
+        };
+        let [provider, missing] = ["model.provider", missing?].map(|path| self.value(path));
+        Some(Problem::Together(format!("{provider}, but {missing}; both are needed")))
     }
 
     fn limits(&self) -> Option<Problem> {

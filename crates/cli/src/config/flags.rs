@@ -41,6 +41,11 @@ pub(crate) struct ServeFlags {
 }
 
 impl ServeFlags {
+    /// Only these keys.
+    pub(crate) fn setting(set: Vec<(String, String)>) -> Self {
+        Self { set, ..Self::default() }
+    }
+
     /// What the flags set: key, value and flag. A flag of its own comes after, and so wins over,
     /// `--set`.
     pub(super) fn given(&self) -> Vec<(&str, Given, Origin)> {

@@ -21,6 +21,8 @@ const COUNT_MAX: u32 = 1_000_000;
 const CELLS_MAX: u32 = 1_000_000_000;
 /// The most audit records.
 const RECORDS_MAX: u64 = 1_000_000_000_000;
+/// The most tokens, and the most cents.
+const TOKENS_MAX: u64 = 1_000_000_000_000;
 /// The most forks of one zygote.
 const FORKS_MAX: u64 = 1_000_000;
 /// The largest size: 64 TiB.
@@ -72,7 +74,7 @@ impl Key {
 
 /// All keys, those without a section first, those of a section together.
 pub(super) fn keys() -> impl Iterator<Item = &'static Key> {
-    [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION].into_iter().flatten()
+    [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION, model::MODEL].into_iter().flatten()
 }
 
 /// The key of a name.
@@ -110,6 +112,16 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
         "zygotes",
         "When a warm interpreter is replaced: its forks share address layout and hash seed.",
     ),
+    (
+        "model",
+        "The model that answers prompts. Its key stands in a file or in SILICA_MODEL_KEY, never here.",
+    ),
+    (
+        "model.headers",
+        "Headers that are sent to the provider beside our own. Not a place for secrets.",
+    ),
+    ("model.prices", "Dollars per million tokens read and written, by model, such as \"3/15\"."),
+    ("interpret", "How prompts are answered, and how far one request may go."),
 ];
 
 macro_rules! key {
@@ -130,6 +142,8 @@ macro_rules! key {
         }
     };
 }
+
+mod model;
 
 const GENERAL: &[Key] = &[
     key!("listen" => listen, LISTEN, "The address and port to listen on; port 0 for any free one"),
@@ -231,6 +245,12 @@ const OPERATION: &[Key] = &[
     key!("quota.cpu_seconds_per_minute" => quota.cpu_per_minute,
         OrZero { of: Seconds(MILLISECOND..=TIME_MAX), zero: "no limit" },
         "Processor time of all sandboxes together"),
+    key!("quota.model_tokens_per_day" => quota.model_tokens_per_day,
+        OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
+        "Tokens that models read and write, by days of UTC"),
+    key!("quota.model_cents_per_day" => quota.model_cents_per_day,
+        OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
+        "What models with a known price cost, in cents, by days of UTC"),
     key!("pool" => pool,
         Table { name: TEMPLATE, of: Whole(0..=READY_MAX), entries_max: ENTRIES_MAX },
         "Sandboxes kept ready, by template", Some("code-interpreter = 4")),

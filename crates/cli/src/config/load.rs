@@ -13,9 +13,16 @@ use super::origin::Origin;
 use super::settings::Settings;
 
 /// Variables that begin like ours and set no key: the data directory, the file, the log filter, the
-/// interpreter for templates, and what clients read.
-pub(super) const OTHER_VARIABLES: [&str; 6] =
-    ["SILICA_HOME", "SILICA_CONFIG", "SILICA_LOG", "SILICA_PYTHON", "SILICA_KEY", "SILICA_URL"];
+/// interpreter for templates, what clients read, and the key of the model's provider.
+pub(super) const OTHER_VARIABLES: [&str; 7] = [
+    "SILICA_HOME",
+    "SILICA_CONFIG",
+    "SILICA_LOG",
+    "SILICA_PYTHON",
+    "SILICA_KEY",
+    "SILICA_URL",
+    "SILICA_MODEL_KEY",
+];
 
 /// Settings, and where each comes from.
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 //! A `Settings` that came out of `Settings::load` is whole and consistent; nothing below checks it
 //! again. Defaults stand here and nowhere else.
 
+mod model;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use silica_engine::template::TemplateName;
 use silica_policy::Preset;
 
 use super::address::Listen;
+
+pub(crate) use model::{Interpret, KeyShown, Model, Provider};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -38,6 +42,8 @@ pub(crate) struct Settings {
     /// Absolute paths that clients may mount read-only, by the name they ask for.
     pub(crate) inputs: BTreeMap<String, PathBuf>,
     pub(crate) zygotes: ZygotePolicy,
+    pub(crate) model: Model,
+    pub(crate) interpret: Interpret,
 }
 
 /// Both are there or neither is.
@@ -128,6 +134,10 @@ pub(crate) struct Quota {
     pub(crate) output_bytes_per_minute: u64,
     /// `None` for no limit.
     pub(crate) cpu_per_minute: Option<Duration>,
+    /// `None` for no limit.
+    pub(crate) model_tokens_per_day: Option<u64>,
+    /// `None` for no limit.
+    pub(crate) model_cents_per_day: Option<u64>,
 }
 
 /// How code is checked.
@@ -230,6 +240,8 @@ impl Default for Settings {
             },
             inputs: BTreeMap::new(),
             zygotes: ZygotePolicy::default(),
+            model: Model::default(),
+            interpret: Interpret::default(),
         }
     }
 }
@@ -245,6 +257,8 @@ impl Default for Quota {
             upload_bytes_per_minute: 16 * GIB,
             output_bytes_per_minute: 4 * GIB,
             cpu_per_minute: None,
+            model_tokens_per_day: None,
+            model_cents_per_day: None,
         }
     }
 }

@@ -94,7 +94,7 @@ const PICTURES: [(&str, &str); 4] = [
 const READABLE: [&str; 3] = ["text/markdown", "text/latex", "application/json"];
 
 /// Saves a picture beside, or prints the text; a page that says more than its text is saved too.
-fn show_result(bundle: &Bundle) {
+pub(crate) fn show_result(bundle: &Bundle) {
     for (mime, ending) in PICTURES {
         if let Some(data) = bundle.get(mime) {
             return save(data, ending);

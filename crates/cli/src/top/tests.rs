@@ -183,9 +183,7 @@ fn addresses_are_taken_apart() {
     address("http://[::1]", &expect![[r#"Client(::1, 80, "")"#]]);
     address(
         "https://host",
-        &expect![
-            "silica top speaks plain http only; give it the address behind the proxy that has TLS"
-        ],
+        &expect!["this speaks plain http only; give it the address behind the proxy that has TLS"],
     );
     let example = "is not an address; write for example http://127.0.0.1:8585";
     for wrong in [

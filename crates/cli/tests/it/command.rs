@@ -219,15 +219,16 @@ fn help_of_the_binary() {
             Usage: silica <COMMAND>
 
             Commands:
-              run       Run code in a sandbox of its own and show what comes out
-              check     Read code and tell what a policy makes of it, without running it
-              serve     Serve sandboxes over HTTP, with keys, quotas and an audit log
-              top       Watch the sandboxes of a running server
-              template  Build, list, show and remove templates
-              key       Make, list and revoke keys
-              audit     Look at the audit log, export it, and check that nobody changed it
-              doctor    Tell what this host offers and enforces, and what is missing
-              config    Show the configuration of the server, and where each value comes from
+              run        Run code in a sandbox of its own and show what comes out
+              check      Read code and tell what a policy makes of it, without running it
+              serve      Serve sandboxes over HTTP, with keys, quotas and an audit log
+              top        Watch the sandboxes of a running server
+              template   Build, list, show and remove templates
+              approvals  See what waits for a person on a running server, and decide
+              key        Make, list and revoke keys
+              audit      Look at the audit log, export it, and check that nobody changed it
+              doctor     Tell what this host offers and enforces, and what is missing
+              config     Show the configuration of the server, and where each value comes from
 
             Options:
               -h, --help     Print help

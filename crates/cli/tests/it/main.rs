@@ -4,6 +4,7 @@
 //! is left behind is looked for in /proc and in the control groups of the host.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod asking;
 mod audit;
 mod checking;
 mod command;

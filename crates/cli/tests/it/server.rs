@@ -11,6 +11,7 @@ mod e2b;
 mod fairness;
 mod faults;
 mod files;
+mod interpret;
 mod keys;
 mod lives;
 mod stopping;

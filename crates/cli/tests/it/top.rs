@@ -229,7 +229,7 @@ fn server_that_cannot_be_used_is_said() {
         "https://localhost",
         "key",
         expect![[r"
-        silica: silica top speaks plain http only; give it the address behind the proxy that has TLS
+        silica: this speaks plain http only; give it the address behind the proxy that has TLS
     "]],
     );
     check(

@@ -43,7 +43,7 @@ pub(crate) struct RunBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileBody {
+pub(crate) struct FileBody {
     path: String,
     content: Option<String>,
     content_base64: Option<String>,
@@ -52,12 +52,17 @@ struct FileBody {
 impl RunBody {
     /// The files that are to be there before the code starts.
     pub(crate) fn take_files(&mut self) -> Result<Vec<(GuestPath, Vec<u8>)>, Problem> {
-        let read = |file: FileBody| {
-            let path = GuestPath::parse(&file.path)?;
-            Ok((path, content(file.content, file.content_base64, &file.path)?))
-        };
-        std::mem::take(&mut self.files).into_iter().map(read).collect()
+        given(std::mem::take(&mut self.files))
     }
+}
+
+/// Files that came with a request.
+pub(crate) fn given(files: Vec<FileBody>) -> Result<Vec<(GuestPath, Vec<u8>)>, Problem> {
+    let read = |file: FileBody| {
+        let path = GuestPath::parse(&file.path)?;
+        Ok((path, content(file.content, file.content_base64, &file.path)?))
+    };
+    files.into_iter().map(read).collect()
 }
 
 /// `POST /v1/run`

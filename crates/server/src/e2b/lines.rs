@@ -63,7 +63,8 @@ impl Teller {
                     read
                 }
             };
-            worth_a_write |= !matches!(read, Some(Read::Event(_, Event::Start)));
+            let quiet = matches!(read, Some(Read::Event(_, Event::Approval(_) | Event::Start)));
+            worth_a_write |= !quiet;
             if let Err(broken) = self.write(&mut chunk, read) {
                 self.over = true;
                 return Some(Err(broken));
@@ -74,6 +75,8 @@ impl Teller {
 
     fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) -> io::Result<()> {
         match read {
+            // Their clients have no word for it, and wait.
+            Some(Read::Event(_, Event::Approval(_))) => {}
             Some(Read::Event(_, Event::Start)) => {
                 let count = self.cell.number();
                 line(chunk, &json!({"type": "number_of_executions", "execution_count": count}));
@@ -85,8 +88,6 @@ impl Teller {
                 let trace = error.traceback.join("\n");
                 line(chunk, &problem(&error.name, &error.value, &trace));
             }
-            // Their clients know no such thing; they hear that the line is alive until it is decided.
-            Some(Read::Event(_, Event::Approval(_))) => {}
             Some(Read::Event(_, Event::Done)) | None => return self.finish(chunk),
             // Told to whoever reads too slowly for too long.
             Some(Read::Gap(events)) => {
@@ -126,9 +127,9 @@ fn last_words(end: &CellEnd) -> Option<Value> {
     let name = match end.report.outcome {
         Outcome::Ok | Outcome::Raised | Outcome::Exited(_) => return None,
         Outcome::Interrupted => "KeyboardInterrupt",
-        Outcome::Denied => "PermissionError",
         Outcome::TimedOut => "TimeoutError",
         Outcome::OutOfMemory => "MemoryError",
+        Outcome::Denied => "PermissionError",
         Outcome::CpuExceeded
         | Outcome::Crashed(_)
         | Outcome::Vanished(_)

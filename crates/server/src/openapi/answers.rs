@@ -7,14 +7,23 @@ use super::parts::{list, moment, named, number, object, or_null, text, texts, tr
 /// Every answer that is JSON, and every stream of events, by name.
 pub(super) fn schemas() -> Map<String, Value> {
     let mut schemas = Map::new();
-    let all = [sandboxes(), cells(), streams(), commands(), files(), account(), administration()];
+    let all = [
+        sandboxes(),
+        cells(),
+        streams(),
+        super::interpret::answers(),
+        commands(),
+        files(),
+        account(),
+        administration(),
+    ];
     for (name, schema) in all.into_iter().flatten() {
         schemas.insert(name.to_owned(), schema);
     }
     schemas
 }
 
-type Group = Vec<(&'static str, Value)>;
+pub(super) type Group = Vec<(&'static str, Value)>;
 
 /// A list under one name.
 fn page_of(field: &str, schema: &str, about: &str) -> Value {
@@ -269,7 +278,7 @@ fn cells() -> Group {
 }
 
 /// What a stream carries; OpenAPI 3.1 has no words for it, so the kinds of events stand in `x-events`.
-fn stream(about: &str, events: &Value) -> Value {
+pub(super) fn stream(about: &str, events: &Value) -> Value {
     json!({"type": "string", "description": about, "x-events": events})
 }
 

@@ -13,6 +13,7 @@ fn meaning(code: Code) -> &'static str {
         Code::BadRequest => "malformed JSON, a missing or unknown field, a wrong type or value",
         Code::BadPath => "a path outside of the places for files",
         Code::BadLimit => "a limit that cannot be had here",
+        Code::PromptTooLong => "a prompt with more characters than are taken here",
         Code::BadRange => "a range that lies outside of the file",
         Code::Unauthorized => "no key, or none that is valid",
         Code::Forbidden => "the key may not do this: it is no admin's, or may not approve",
@@ -31,6 +32,12 @@ fn meaning(code: Code) -> &'static str {
         Code::TemplateNotFound => "no such template on this server",
         Code::KeyNotFound => "no such key",
         Code::ApprovalNotFound => "no such approval, or another key's",
+        Code::ModelNotFound => {
+            "a model that is not offered here, or that the provider does not have"
+        }
+        Code::ConversationNotFound => {
+            "no such conversation, another key's, or its sandbox has ended"
+        }
         Code::MethodNotAllowed => "the address does not understand that method",
         Code::TooLarge => "a body, file or listing that is larger than is allowed",
         Code::Conflict => "the file exists, the directory is not empty, a move into itself",
@@ -39,6 +46,7 @@ fn meaning(code: Code) -> &'static str {
         Code::CommandEnded => "the command has ended already",
         Code::AlreadyDecided => "it was approved or denied before, or its time is up",
         Code::PolicyBlocked => "the policy does not let the code run; `findings` says why",
+        Code::ConversationBusy => "another request is going on in this conversation",
         Code::NotAFile => "a directory where a file is needed",
         Code::NotADirectory => "a file where a directory is needed",
         Code::Refused => "a link, FIFO, socket or device, or nothing the code itself may touch",
@@ -46,10 +54,15 @@ fn meaning(code: Code) -> &'static str {
         Code::RateLimited => "too many requests; Retry-After says when to come back",
         Code::QuotaExceeded => "more than the key may use; Retry-After says when to come back",
         Code::QueueFull => "too many cells wait; Retry-After says when to come back",
+        Code::BudgetSpent => "the key's budget for models; Retry-After says when there is more",
         Code::Internal => "the server failed; its log has the request's id",
         Code::ShuttingDown => "the server is going down; Retry-After says when to come back",
         Code::StoreUnavailable => "what is to be done cannot be recorded, so it is not done",
         Code::CannotCreate => "the sandbox or process could not be made; the log says why",
+        Code::ModelFailed => "the model's provider refused, failed, or sent no answer",
+        Code::ModelNotConfigured => "the server has no model, or no key for it",
+        Code::ModelBusy => "the model's provider is overloaded; Retry-After if it said when",
+        Code::ModelSlow => "the model's provider, or the whole request, took too long",
         Code::DiskFull => "the sandbox's disk is full",
     }
 }

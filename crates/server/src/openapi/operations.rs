@@ -9,6 +9,7 @@ use crate::problem::Code;
 pub(super) fn all() -> Vec<Operation> {
     let groups = [
         ("Run once", run()),
+        ("Interpret", super::interpret::operations()),
         ("Sandboxes", sandboxes()),
         ("Kernels", kernels()),
         ("Cells", cells()),
@@ -28,7 +29,7 @@ pub(super) fn all() -> Vec<Operation> {
 }
 
 /// How making a sandbox can fail.
-const MAKING: [Code; 5] = [
+pub(super) const MAKING: [Code; 5] = [
     Code::BadLimit,
     Code::TemplateNotFound,
     Code::QuotaExceeded,

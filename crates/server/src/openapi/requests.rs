@@ -9,6 +9,8 @@ pub(super) fn schemas() -> Map<String, Value> {
     let mut schemas = Map::new();
     for (name, schema, example) in [
         run(),
+        super::interpret::prompt(),
+        super::interpret::interpret(),
         limits(),
         create_sandbox(),
         extend_sandbox(),
@@ -31,10 +33,10 @@ pub(super) fn schemas() -> Map<String, Value> {
     schemas
 }
 
-type Named = (&'static str, Value, Value);
+pub(super) type Named = (&'static str, Value, Value);
 
 /// Exactly one of these fields is there, and is not null.
-fn one_of(mut schema: Value, fields: &[(&str, &str)]) -> Value {
+pub(super) fn one_of(mut schema: Value, fields: &[(&str, &str)]) -> Value {
     let choices = fields.iter().map(|(field, kind)| {
         let properties = json!({*field: {"type": kind}});
         json!({"required": [field], "properties": properties})
@@ -47,15 +49,16 @@ fn base64(about: &str) -> Value {
     json!({"type": ["string", "null"], "contentEncoding": "base64", "description": about})
 }
 
-fn optional_text(about: &str) -> Value {
+pub(super) fn optional_text(about: &str) -> Value {
     or_null(text(about))
 }
 
-fn seconds(about: &str) -> Value {
+pub(super) fn seconds(about: &str) -> Value {
     or_null(number(about))
 }
 
-fn run() -> Named {
+/// A file that comes with a request.
+pub(super) fn file() -> Value {
     let file = strict(
         "A file with content or content_base64",
         &["path"],
@@ -65,7 +68,11 @@ fn run() -> Named {
             "content_base64": base64("Its bytes"),
         }),
     );
-    let file = one_of(file, &[("content", "string"), ("content_base64", "string")]);
+    one_of(file, &[("content", "string"), ("content_base64", "string")])
+}
+
+fn run() -> Named {
+    let file = file();
     let properties = json!({
         "code": text("Python"),
         "template": optional_text("What the sandbox starts from; the server's default if left out"),

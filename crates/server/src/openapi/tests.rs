@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document;
-use crate::api::{approvals, audit, cells, commands, files, kernels, keys, run, sandboxes};
+use crate::api::{
+    approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+};
 use crate::app::ROUTES;
 use crate::problem::Code;
 
@@ -156,7 +158,8 @@ fn contract_names_every_code_and_no_other() {
 fn security_is_what_handlers_ask_for() {
     let document = document();
     for (method, path, value) in operations(&document) {
-        let open = !path.starts_with("/v1/") || path.starts_with("/v1/links/");
+        let free = !path.starts_with("/v1/") && path != "/interpret";
+        let open = free || path.starts_with("/v1/links/");
         assert_eq!(value["security"] == json!([]), open, "{method} {path}");
         let refuses = value["responses"]["401"].is_object();
         assert_eq!(refuses, !open, "{method} {path}");
@@ -263,6 +266,11 @@ fn request_schemas_say_what_parsers_do() {
         let good = |mut body: run::RunBody| body.take_files().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
     });
+    check_request::<interpret::SimpleBody>("Prompt", parses::<interpret::SimpleBody>);
+    check_request::<interpret::InterpretBody>("Interpret", |value| {
+        let good = |mut body: interpret::InterpretBody| body.take_files().is_ok();
+        serde_json::from_value(value.clone()).is_ok_and(good)
+    });
     check_request::<sandboxes::LimitsBody>("Limits", parses::<sandboxes::LimitsBody>);
     check_request::<sandboxes::CreateBody>("CreateSandbox", |value| {
         let good = |mut body: sandboxes::CreateBody| body.take_inputs(&offered).is_ok();
@@ -296,7 +304,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 15);
+    assert_eq!(checked.len(), 17);
 }
 
 #[track_caller]
@@ -335,7 +343,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 20);
+    assert_eq!(examples, 24);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the

@@ -22,7 +22,6 @@ pub(crate) struct Parked {
     pub(crate) cell: Arc<Cell>,
     pub(crate) kernel: Arc<KernelHandle>,
     pub(crate) code: Arc<str>,
-    pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limits: Limits,
     pub(crate) controls: mpsc::Receiver<Control>,
     pub(crate) checked: Arc<Checked>,
@@ -150,8 +149,8 @@ async fn go(
     };
     parked.cell.set_queued();
     tell(&parked.cell, record);
-    let Parked { cell, kernel, code, environment, limits, controls, .. } = parked;
-    let code = code.to_string();
+    let Parked { cell, kernel, code, limits, controls, .. } = parked;
+    let (code, environment) = (code.to_string(), BTreeMap::new());
     let job = Job { cell, code, environment, limits, controls, queued, ticket };
     if let Err(job) = kernel.submit(job) {
         give_up(session, *job);

@@ -45,9 +45,14 @@ impl Session {
         let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
         let ((cell, controls), environment) = (made, request.environment);
         if self.review.asks(&checked) {
+            // They would change what runs without being part of what is approved.
+            if !environment.is_empty() {
+                let words = "a cell that a person has to approve takes no variables of its own";
+                return Err(SessionError::Bad(words.to_owned()));
+            }
             // A place in the queue is for what can run.
             drop(queued);
-            let parked = Parked { cell, kernel, code, environment, limits, controls, checked };
+            let parked = Parked { cell, kernel, code, limits, controls, checked };
             return self.park(parked).await;
         }
         let begin = audit::begin_cell(self, &code, &limits, &checked, None)?;

@@ -21,7 +21,7 @@ fn new(by: &str) -> NewApproval {
         policy: "mine".to_owned(),
         findings: json!([{"rule": "a"}]),
         code: "print(1)".to_owned(),
-        expires_at: Timestamp::now().after(Duration::from_secs(600)),
+        expires_at: Timestamp::now().after(Duration::from_mins(10)),
     }
 }
 
@@ -106,7 +106,7 @@ fn everything_is_in_the_audit_log() {
     let id = ask(&store, new("asker"));
     store.approvals().decide(&id, deny("boss")).wait().unwrap();
     let records = store.audit().tail(10).wait().unwrap();
-    let bodies: Vec<String> = records.iter().map(|record| record.body.to_string()).collect();
+    let bodies: Vec<String> = records.iter().map(|record| record.body.clone()).collect();
     let said = |what: &str| bodies.iter().filter(|body| body.contains(what)).count();
     assert_eq!((said("approval_asked"), said("approval_denied")), (1, 1), "{bodies:?}");
     assert_eq!(said(id.as_str()), 2, "{bodies:?}");

@@ -33,6 +33,8 @@ pub enum Activity {
     Run,
     /// Something with files.
     File,
+    /// A prompt that a model answers; what it runs is recorded by itself.
+    Interpret,
 }
 
 impl Activity {
@@ -43,6 +45,7 @@ impl Activity {
             Self::Command => "command",
             Self::Run => "run",
             Self::File => "file",
+            Self::Interpret => "interpret",
         }
     }
 }

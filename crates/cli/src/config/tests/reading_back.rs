@@ -45,7 +45,7 @@ fn examples_in_the_default_file_can_be_used() {
     let is_example =
         |line: &&str| keys().filter_map(|key| key.example).any(|example| line.ends_with(example));
     let examples = text.lines().filter(|line| line.starts_with("# ")).filter(is_example);
-    assert_eq!(examples.count(), 4);
+    assert_eq!(examples.count(), 14);
     let used: Vec<&str> = text
         .lines()
         .map(|line| if is_example(&line) { line.trim_start_matches("# ") } else { line })
@@ -75,7 +75,19 @@ fn literal() -> impl Strategy<Value = String> {
     let origin = listen.clone().prop_map(|listen| format!("https://{listen}"));
     let path = pattern("(/[ -~é\"'\\\\]{1,8}){1,3}");
     let choice = prop::sample::select(vec![
-        "text", "json", "error", "trace", "full", "digest", "strict", "data", "always",
+        "text",
+        "json",
+        "error",
+        "trace",
+        "full",
+        "digest",
+        "strict",
+        "data",
+        "always",
+        "anthropic",
+        "openai",
+        "no",
+        "bearer",
     ]);
     let text = prop_oneof![
         word.clone(),
@@ -87,6 +99,7 @@ fn literal() -> impl Strategy<Value = String> {
         choice.prop_map(str::to_owned),
         pattern("[a-z\\\\d+*.\"' \\[\\]#]{1,12}"),
         (0..5000_u64, pattern("[KMG]")).prop_map(|(number, unit)| format!("{number}{unit}")),
+        pattern("[0-9]{1,2}/[0-9]{1,2}"),
         pattern("\\PC{0,16}"),
     ];
     let number = prop_oneof![

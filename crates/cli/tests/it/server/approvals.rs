@@ -42,10 +42,6 @@ impl Scene {
         (cell, id)
     }
 
-    fn decide(&self, by: &Client, id: &str, verb: &str) -> super::Response {
-        by.post(&format!("/v1/approvals/{id}/{verb}"), &json!({"reason": "because"}))
-    }
-
     /// The cell when it has ended.
     fn ended(&self, cell: &Value) -> Value {
         self.sandbox.ended(cell["id"].as_str().unwrap())
@@ -63,9 +59,13 @@ impl Scene {
     #[track_caller]
     fn assert_noted(&self, event: &str, id: &str) {
         let notes = self.notes();
-        let noted = |note: &&Value| note["event"] == event && note["details"]["approval"] == id;
-        assert!(notes.iter().any(|note| noted(&note)), "{event} {id}: {notes:#?}");
+        let fits = |note: &Value| note["event"] == event && note["details"]["approval"] == id;
+        assert!(notes.iter().any(fits), "{event} {id}: {notes:#?}");
     }
+}
+
+fn decide(by: &Client, id: &str, verb: &str) -> super::Response {
+    by.post(&format!("/v1/approvals/{id}/{verb}"), &json!({"reason": "because"}))
 }
 
 fn new_key(served: &Served, body: &Value) -> Client {
@@ -176,7 +176,7 @@ fn what_is_approved_runs_and_tells_so() {
 fn what_is_denied_never_runs() {
     let scene = Scene::new(&[]);
     let (cell, id) = scene.park("open('made', 'w'); print(1)");
-    scene.decide(&scene.boss, &id, "deny").expect(200);
+    decide(&scene.boss, &id, "deny").expect(200);
     let cell = scene.ended(&cell);
     assert_eq!((&cell["outcome"], &cell["exit_code"]), (&json!("denied"), &json!(126)));
     assert_eq!(
@@ -194,16 +194,16 @@ fn what_is_denied_never_runs() {
 fn the_second_decision_comes_too_late() {
     let scene = Scene::new(&[]);
     let (cell, id) = scene.park("print(1)");
-    scene.decide(&scene.boss, &id, "approve").expect(200);
+    decide(&scene.boss, &id, "approve").expect(200);
     for verb in ["approve", "deny"] {
-        let late = scene.decide(&scene.boss, &id, verb);
+        let late = decide(&scene.boss, &id, verb);
         assert_eq!(late.problem(), (409, "already_decided".to_owned()), "{verb}");
     }
     assert_eq!(scene.ended(&cell)["outcome"], "ok");
     scene.assert_noted("approval_refused", &id);
     let (_, denied) = scene.park("print(2)");
-    scene.decide(&scene.boss, &denied, "deny").expect(200);
-    let late = scene.decide(&scene.boss, &denied, "approve");
+    decide(&scene.boss, &denied, "deny").expect(200);
+    let late = decide(&scene.boss, &denied, "approve");
     assert_eq!(late.problem(), (409, "already_decided".to_owned()));
     // However many decide at once, one does.
     let (cell, contested) = scene.park("print(3)");
@@ -228,7 +228,7 @@ fn only_those_who_may_decide_and_not_about_their_own() {
     let (_, id) = scene.park("print(1)");
     let other = scene.served.tenant();
     for client in [&scene.sandbox.client, &other] {
-        assert_eq!(scene.decide(client, &id, "approve").problem(), (403, "forbidden".to_owned()));
+        assert_eq!(decide(client, &id, "approve").problem(), (403, "forbidden".to_owned()));
     }
     // Others do not see it; whoever asked does.
     assert_eq!(other.get("/v1/approvals").json()["approvals"], json!([]));
@@ -240,13 +240,13 @@ fn only_those_who_may_decide_and_not_about_their_own() {
     let cell =
         sandbox.post("/cells", &json!({"code": "print(2)", "policy": ASKS})).expect(202).json();
     let own = cell["approval"]["id"].as_str().unwrap();
-    let refused = scene.decide(&scene.served.admin, own, "approve");
+    let refused = decide(&scene.served.admin, own, "approve");
     assert_eq!(refused.problem(), (403, "own_approval".to_owned()));
     scene.assert_noted("approval_refused", own);
-    scene.decide(&scene.served.admin, own, "deny").expect(200);
+    decide(&scene.served.admin, own, "deny").expect(200);
     for id in ["apr_0", "nonsense", "apr_00000000000000000000"] {
         assert_eq!(
-            scene.decide(&scene.boss, id, "deny").problem(),
+            decide(&scene.boss, id, "deny").problem(),
             (404, "approval_not_found".to_owned())
         );
     }
@@ -259,7 +259,7 @@ fn an_operator_may_let_keys_approve_their_own() {
     let cell =
         sandbox.post("/cells", &json!({"code": "print(2)", "policy": ASKS})).expect(202).json();
     let id = cell["approval"]["id"].as_str().unwrap();
-    scene.decide(&scene.served.admin, id, "approve").expect(200);
+    decide(&scene.served.admin, id, "approve").expect(200);
     assert_eq!(sandbox.ended(cell["id"].as_str().unwrap())["stdout"], "2\n");
 }
 
@@ -279,6 +279,14 @@ fn another_digest_is_not_what_was_looked_at() {
 }
 
 #[test]
+fn nothing_that_is_not_shown_changes_what_runs() {
+    let scene = Scene::new(&[]);
+    let body = json!({"code": "print(1)", "policy": ASKS, "env": {"A": "B"}});
+    assert_eq!(scene.sandbox.post("/cells", &body).problem(), (400, "bad_request".to_owned()));
+    assert_eq!(scene.boss.get("/v1/approvals").json()["approvals"], json!([]));
+}
+
+#[test]
 fn no_decision_in_time_is_a_no() {
     let scene = Scene::new(&["approvals.timeout_seconds=1"]);
     let (cell, id) = scene.park("print(1)");
@@ -287,10 +295,7 @@ fn no_decision_in_time_is_a_no() {
         (&cell["outcome"], &cell["approval"]["state"]),
         (&json!("denied"), &json!("expired"))
     );
-    assert_eq!(
-        scene.decide(&scene.boss, &id, "approve").problem(),
-        (409, "already_decided".to_owned())
-    );
+    assert_eq!(decide(&scene.boss, &id, "approve").problem(), (409, "already_decided".to_owned()));
     scene.assert_noted("approval_expired", &id);
 }
 
@@ -301,10 +306,10 @@ fn an_approval_after_the_sandbox_died_runs_nothing() {
     scene.sandbox.client.delete(&scene.sandbox.path).expect(204);
     let shown = scene.boss.get(&format!("/v1/approvals/{id}")).expect(200).json();
     assert_eq!((&shown["state"], &shown["runnable"]), (&json!("pending"), &json!(false)));
-    let refused = scene.decide(&scene.boss, &id, "approve");
+    let refused = decide(&scene.boss, &id, "approve");
     assert_eq!(refused.problem(), (409, "sandbox_ended".to_owned()));
     scene.assert_noted("approval_refused", &id);
-    scene.decide(&scene.boss, &id, "deny").expect(200);
+    decide(&scene.boss, &id, "deny").expect(200);
 }
 
 #[test]
@@ -317,9 +322,9 @@ fn a_restart_keeps_what_waits_and_says_that_it_cannot_run() {
     let kept = &listed["approvals"][0];
     assert_eq!((&kept["id"], &kept["code"]), (&json!(id), &json!("print('kept')")));
     assert_eq!((&kept["state"], &kept["runnable"]), (&json!("pending"), &json!(false)));
-    let refused = scene.decide(&boss, &id, "approve");
+    let refused = decide(&boss, &id, "approve");
     assert_eq!(refused.problem(), (409, "sandbox_ended".to_owned()));
-    scene.decide(&boss, &id, "deny").expect(200);
+    decide(&boss, &id, "deny").expect(200);
     scene.assert_noted("approval_denied", &id);
 }
 
@@ -332,7 +337,7 @@ fn whoever_asked_can_take_it_back() {
     assert_eq!(scene.ended(&cell)["outcome"], "interrupted");
     let shown = scene.boss.get(&format!("/v1/approvals/{id}")).expect(200).json();
     assert_eq!(shown["state"], "denied");
-    assert_eq!(scene.decide(&scene.boss, &id, "approve").problem().0, 409);
+    assert_eq!(decide(&scene.boss, &id, "approve").problem().0, 409);
 }
 
 #[test]
@@ -344,7 +349,7 @@ fn where_everything_is_asked_nothing_goes_around_it() {
     let refused = scene.sandbox.post("/commands", &json!({"command": "true"}));
     assert_eq!(refused.problem(), (403, "not_approvable".to_owned()));
     let id = cell["approval"]["id"].as_str().unwrap();
-    scene.decide(&scene.boss, id, "approve").expect(200);
+    decide(&scene.boss, id, "approve").expect(200);
     assert_eq!(scene.ended(&cell)["text"], "42");
 }
 
@@ -444,7 +449,7 @@ fn the_outside_is_told_signed_and_again_if_it_fails() {
     let (time, digest) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
     let expected = hmac(&directory.path().join("message"), &format!("{time}.{body}"));
     assert_eq!(digest, expected);
-    scene.decide(&scene.boss, &id, "deny").expect(200);
+    decide(&scene.boss, &id, "deny").expect(200);
     let (_, body) = take(&listener, "200 OK");
     assert!(body.contains("approval.denied"), "{body}");
     let waits = || scene.boss.get("/v1/approvals").json()["approvals"] == json!([]);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Served;
 use super::client::{Client, Response};
+use crate::ground::{PATIENCE, eventually};
 
 /// A sandbox as E2B's clients see it.
 struct Theirs {
@@ -132,4 +133,25 @@ fn what_cannot_be_had_is_refused_and_not_ignored() {
     let made = owner.post("/sandboxes", &nothing).expect(201).json();
     let detail = owner.get(&format!("/sandboxes/{}", made["sandboxID"].as_str().unwrap()));
     assert_eq!(detail.expect(200).json()["allowInternetAccess"], false);
+}
+
+/// Their clients have no word for it: they hear that the line is alive, and then what came of it.
+#[test]
+fn what_a_person_has_to_approve_is_waited_for() {
+    let served = Served::with(&["approvals.ask=always"]);
+    let one = Theirs::create(&served.tenant());
+    let pending = || {
+        let listed = served.admin.get("/v1/approvals").expect(200).json();
+        listed["approvals"][0]["id"].as_str().map(str::to_owned)
+    };
+    let lines = std::thread::scope(|scope| {
+        let running = scope.spawn(|| one.execute(&json!({"code": "print(6 * 7)"})));
+        assert!(eventually(PATIENCE, || pending().is_some()));
+        let path = format!("/v1/approvals/{}/approve", pending().unwrap());
+        served.admin.post(&path, &json!({})).expect(200);
+        running.join().unwrap()
+    });
+    let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    let told: Vec<_> = kinds.into_iter().filter(|kind| *kind != "keepalive").collect();
+    assert_eq!(told, ["number_of_executions", "stdout", "end_of_execution"]);
 }

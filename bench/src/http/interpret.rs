@@ -1,0 +1,130 @@
+//! What the loop around a model adds to the model's own time, and how soon a word is passed on.
+//!
+//! The model is a thread of this process that answers at once, so both ends of every wait are read from
+//! one clock.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use super::Served;
+use crate::Arguments;
+use crate::measure::{Row, Samples};
+
+/// What the loop may add, and how long a word may take.
+const LOOP_MS_MAX: f64 = 3.0;
+const WORD_MS_MAX: f64 = 5.0;
+
+/// What the model wrote down about its last answer.
+#[derive(Clone, Copy)]
+struct Times {
+    asked: Instant,
+    first_word: Instant,
+    done: Instant,
+}
+
+type Clock = Arc<Mutex<Option<Times>>>;
+
+pub(super) fn run(arguments: &Arguments, home: &Path) -> Result<Vec<Row>> {
+    let (url, clock) = model()?;
+    let settings = [
+        "model.provider=openai".to_owned(),
+        "model.name=m".to_owned(),
+        "model.key_needed=no".to_owned(),
+        format!("model.base_url={url}"),
+    ];
+    let served = Served::start_with(arguments, home, &settings)?;
+    let mut client = served.client()?;
+    let (mut added, mut word) = (Samples::default(), Samples::default());
+    let ask = json!({"prompt": "Print one"});
+    for round in 0..arguments.samples + 10 {
+        // The pool fills up again in between, as it does when people ask now and then.
+        std::thread::sleep(Duration::from_millis(50));
+        let started = Instant::now();
+        let answer = client.json("POST", "/interpret", &ask)?;
+        let took = started.elapsed();
+        ensure!(answer["output"] == "1", "{answer}");
+        let times = take(&clock).context("the model was not asked")?;
+        if round >= 10 {
+            added.push(took.saturating_sub(times.done - times.asked));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let mut heard = None;
+        client.stream("/v1/interpret", &ask, |bytes| {
+            if heard.is_none() && bytes.windows(11).any(|window| window == b"event: text") {
+                heard = Some(Instant::now());
+            }
+        })?;
+        let times = take(&clock).context("the model was not asked")?;
+        if round >= 10 {
+            word.push(heard.context("no word came")?.saturating_duration_since(times.first_word));
+        }
+    }
+    Ok(vec![
+        Row::time("http: what the loop adds to the model, print(1), p50", added, LOOP_MS_MAX),
+        Row::time("http: from the model's first word to the client, p50", word, WORD_MS_MAX),
+    ])
+}
+
+fn take(clock: &Clock) -> Option<Times> {
+    clock.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// A model that answers at once, and the clock it writes to.
+fn model() -> Result<(String, Clock)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}/v1", listener.local_addr()?);
+    let clock = Clock::default();
+    let kept = Arc::clone(&clock);
+    // It ends with the process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let clock = Arc::clone(&kept);
+            // A server that hangs up is the end of the measure.
+            std::thread::spawn(move || serve(&stream, &clock));
+        }
+    });
+    Ok((url, clock))
+}
+
+fn serve(stream: &TcpStream, clock: &Clock) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
+        let asked = Instant::now();
+        while line.trim_end() != "" {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            line.clear();
+            reader.read_line(&mut line).ok()?;
+        }
+        reader.read_exact(&mut vec![0; length]).ok()?;
+        let mut socket = stream;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        socket.write_all(head.as_bytes()).ok()?;
+        let first_word = Instant::now();
+        socket.write_all(chunk(&event("```python\nprint(1)\n")).as_bytes()).ok()?;
+        let end = chunk(&(event("```") + "data: [DONE]\n\n")) + "0\r\n\r\n";
+        socket.write_all(end.as_bytes()).ok()?;
+        let times = Times { asked, first_word, done: Instant::now() };
+        *clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
+    }
+}
+
+fn event(text: &str) -> String {
+    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
+    format!("data: {}\n\n", json!({"model": "m", "choices": [choice]}))
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}

@@ -1,0 +1,326 @@
+//! `silica ask` and `silica chat`: plain words in, an answer out, in the terminal.
+//!
+//! Both start an engine of their own, as `silica run` does, and ask the model that the configuration
+//! names. Answers and output go to stdout; code, questions and everything else to stderr.
+
+mod consent;
+mod highlight;
+mod picture;
+mod tell;
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use silica_engine::{Engine, GuestPath};
+use silica_interpret::preset::Shape;
+use silica_interpret::{
+    Answered, Ask, Consent, EVENTS_MAX, Event, InterpretError, Interpreter, Talk, Voice,
+};
+use silica_sessions::{Create, ReviewOptions, Sessions};
+use silica_store::{Access, DATABASE_NAME, Store, StoreOptions, Tenant};
+use tokio::sync::mpsc;
+
+use crate::config::{self, ServeFlags, Settings};
+use crate::{home, model, serve, show, units};
+
+use consent::Terminal;
+use tell::Teller;
+
+/// The largest file that goes along with a question.
+const FILE_BYTES_MAX: u64 = 100 * 1024 * 1024;
+
+/// How long what still runs is waited for at the end.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Whose sandboxes these are.
+const TENANT: &str = "terminal";
+
+/// The status when there is no answer, or none that could be run.
+const EXIT_NO_ANSWER: i32 = 1;
+
+/// What both commands know.
+#[derive(Debug, Args)]
+struct Common {
+    /// A file that the code can use, under its name in the current directory; can be given again
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<PathBuf>,
+    /// Which model, if not the configured one
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// What the model is told and allowed: data, math, program, or one of your own
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// How the code is checked: strict, data or open
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Run code without asking first
+    #[arg(short, long)]
+    yes: bool,
+    /// Show the code as the model writes it, also where nothing is asked
+    #[arg(long)]
+    show_code: bool,
+    /// Set a key of the configuration; can be given again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = units::variable)]
+    set: Vec<(String, String)>,
+}
+
+/// Arguments of `silica ask`.
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// What you want to know; `-` or nothing for standard input
+    question: Option<String>,
+    #[command(flatten)]
+    common: Common,
+    /// Let the model run code step by step and answer in words
+    #[arg(long)]
+    agent: bool,
+    /// Print one JSON object at the end and nothing before
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `silica chat`.
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
+    let question = question(arguments.question.as_deref())?;
+    let quiet = arguments.json;
+    let files = files(&arguments.common.files)?;
+    in_runtime(&arguments.common, async |table| {
+        let ask = Ask {
+            prompt: question,
+            shape: arguments.agent.then_some(Shape::Agent),
+            files,
+            ..arguments.common.ask()
+        };
+        let answered = table.answer(ask, !quiet, arguments.common.shows_code()).await?;
+        if quiet {
+            show::line(silica_server::answered(&answered))?;
+        } else {
+            tell::ending(&answered);
+        }
+        Ok(status(&answered))
+    })
+}
+
+pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
+    let mut files = files(&arguments.common.files)?;
+    in_runtime(&arguments.common, async |table| {
+        eprintln!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
+        let mut talk = Talk::New;
+        let mut asked: Vec<String> = Vec::new();
+        while let Some(line) = next_line().await? {
+            match line.trim() {
+                "" => {}
+                "/quit" | "/exit" => break,
+                "/files" => table.list_files(&talk),
+                "/history" => {
+                    for line in &asked {
+                        eprintln!("  {}", show::plain(line, 200));
+                    }
+                }
+                command if command.starts_with('/') => {
+                    eprintln!("silica: there are /files, /history and /quit");
+                }
+                prompt => {
+                    asked.push(prompt.to_owned());
+                    let ask = Ask {
+                        prompt: prompt.to_owned(),
+                        shape: Some(Shape::Agent),
+                        conversation: talk.clone(),
+                        files: std::mem::take(&mut files),
+                        ..arguments.common.ask()
+                    };
+                    match table.answer(ask, true, arguments.common.shows_code()).await {
+                        Ok(answered) => {
+                            tell::ending(&answered);
+                            talk = answered.conversation.map_or(talk, Talk::In);
+                        }
+                        // One that failed leaves the conversation as it was.
+                        Err(error) => eprintln!("silica: {error:#}"),
+                    }
+                }
+            }
+        }
+        Ok(0)
+    })
+}
+
+impl Common {
+    /// Whoever is asked has to see what about.
+    fn shows_code(&self) -> bool {
+        self.show_code || !self.yes
+    }
+
+    /// What is the same for every question.
+    fn ask(&self) -> Ask {
+        let consent =
+            if self.yes { Consent::Given } else { Consent::Everything(Arc::new(Terminal)) };
+        Ask {
+            model: self.model.clone(),
+            preset: self.preset.clone(),
+            policy: self.policy.clone(),
+            // There is nothing to warm up for one user.
+            create: Create { fresh: true, ..Create::default() },
+            consent,
+            ..Ask::default()
+        }
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let home = home::home()?;
+        let flags = ServeFlags::setting(self.set.clone());
+        Ok(Settings::load(&flags, &config::environment()?, home.path())?.settings)
+    }
+}
+
+/// An engine, sessions and a model, for one user at one terminal.
+struct Table {
+    sessions: Arc<Sessions>,
+    interpreter: Arc<Interpreter>,
+    tenant: Tenant,
+}
+
+fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) -> Result<i32> {
+    let settings = common.settings()?;
+    if !common.yes && !std::io::stdin().is_terminal() {
+        bail!("nobody can be asked whether the code may run: give --yes to run it without asking");
+    }
+    let home = home::home()?;
+    let template = home::template(&home, settings.sandboxes.template.as_str())?;
+    let place = tempfile::tempdir().context("cannot make a directory for the time of this run")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let status = runtime.block_on(async {
+        let engine = Engine::start(home::engine_options(&home)?)?;
+        engine.add_template(template).await?;
+        let options = StoreOptions::new(Access::Server);
+        let store = Store::open(&place.path().join(DATABASE_NAME), options)?;
+        // Whoever sits in front of it is asked by `ask` itself.
+        let options = serve::options(&settings, ReviewOptions::default());
+        let sessions = Sessions::start(engine, store, options).await?;
+        let interpreter = model::in_terminal(&settings, Arc::clone(&sessions))?;
+        let tenant = Tenant::parse(TENANT)?;
+        let table = Table { sessions: Arc::clone(&sessions), interpreter, tenant };
+        let status = tokio::select! {
+            status = work(&table) => status,
+            _ = tokio::signal::ctrl_c() => Ok(130),
+        };
+        drop(table);
+        sessions.close(CLOSE_PATIENCE).await;
+        status
+    });
+    // A line that is still waited for on standard input has nobody to read it any more.
+    runtime.shutdown_background();
+    status
+}
+
+impl Table {
+    async fn answer(&self, ask: Ask, tell: bool, code: bool) -> Result<Answered> {
+        if !tell {
+            return done(self.interpreter.ask(&self.tenant, ask, &Voice::silent()).await);
+        }
+        let (sender, mut events) = mpsc::channel::<Event>(EVENTS_MAX);
+        let voice = Voice::new(sender);
+        let telling = async {
+            let mut teller = Teller::new(code);
+            while let Some(event) = events.recv().await {
+                teller.tell(&event);
+            }
+        };
+        let asking = async {
+            let answered = self.interpreter.ask(&self.tenant, ask, &voice).await;
+            drop(voice);
+            answered
+        };
+        let (answered, ()) = tokio::join!(asking, telling);
+        done(answered)
+    }
+
+    fn list_files(&self, talk: &Talk) {
+        let Talk::In(conversation) = talk else {
+            eprintln!("silica: there are no files before the first answer");
+            return;
+        };
+        let id = conversation.trim_start_matches("conversation-");
+        let listed = self
+            .sessions
+            .find(&self.tenant, id)
+            .and_then(|session| Ok(session.files()?.list(&GuestPath::parse("/workspace")?, 4)?));
+        match listed {
+            Err(error) => eprintln!("silica: {error}"),
+            Ok(listing) if listing.entries.is_empty() => eprintln!("  no files"),
+            Ok(listing) => {
+                for entry in listing.entries {
+                    eprintln!("  {:>12}  {}", entry.stat.size, show::plain(&entry.path, 200));
+                }
+            }
+        }
+    }
+}
+
+/// An error with advice, where there is some.
+fn done(answered: Result<Answered, InterpretError>) -> Result<Answered> {
+    let advice = matches!(answered, Err(InterpretError::NotConfigured));
+    let answered = answered.map_err(anyhow::Error::from);
+    if advice {
+        return answered.context(
+            "a model is needed: for example SILICA_MODEL_PROVIDER=anthropic, \
+             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY (docs/interpret.md)",
+        );
+    }
+    answered
+}
+
+fn status(answered: &Answered) -> i32 {
+    match answered.ran() {
+        _ if answered.succeeded() => 0,
+        Some(ran) if !ran.succeeded() => ran.outcome.exit_code(),
+        _ => EXIT_NO_ANSWER,
+    }
+}
+
+fn question(given: Option<&str>) -> Result<String> {
+    match given {
+        Some(text) if text != "-" => Ok(text.to_owned()),
+        _ if std::io::stdin().is_terminal() => {
+            bail!("nothing to ask: give a question, or write it to standard input")
+        }
+        _ => std::io::read_to_string(std::io::stdin().lock()).context("cannot read the question"),
+    }
+}
+
+fn files(paths: &[PathBuf]) -> Result<Vec<(GuestPath, Vec<u8>)>> {
+    let read = |path: &PathBuf| {
+        let words = || format!("cannot use {}", path.display());
+        let size = std::fs::metadata(path).with_context(words)?.len();
+        if size > FILE_BYTES_MAX {
+            bail!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+        }
+        let name = Path::new(path).file_name().and_then(|name| name.to_str());
+        let name = GuestPath::parse(name.with_context(words)?).with_context(words)?;
+        Ok((name, std::fs::read(path).with_context(words)?))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// The next line of the user; `None` at the end.
+async fn next_line() -> Result<Option<String>> {
+    let read = tokio::task::spawn_blocking(|| {
+        if std::io::stdin().is_terminal() {
+            eprint!("> ");
+            std::io::stderr().flush()?;
+        }
+        let mut line = String::new();
+        let length = std::io::stdin().lock().read_line(&mut line)?;
+        Ok::<_, std::io::Error>((length > 0).then_some(line))
+    });
+    Ok(read.await??)
+}

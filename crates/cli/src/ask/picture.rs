@@ -1,0 +1,65 @@
+//! Pictures in the terminal itself, where it can show them.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The largest picture that is shown; larger ones are only saved.
+const PICTURE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How much of a picture goes into one sequence, as kitty's protocol wants it.
+const CHUNK_BYTES: usize = 4096;
+
+/// What a terminal understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Kitty,
+    Iterm,
+}
+
+impl Protocol {
+    /// What the terminal on standard error understands, as its own variables say.
+    pub(super) fn of_terminal() -> Option<Self> {
+        let variable = |name: &str| std::env::var(name).unwrap_or_default();
+        std::io::stderr().is_terminal().then(|| {
+            Self::named(&variable("TERM"), &variable("TERM_PROGRAM"), &variable("KITTY_WINDOW_ID"))
+        })?
+    }
+
+    fn named(terminal: &str, program: &str, kitty: &str) -> Option<Self> {
+        if !kitty.is_empty() || terminal.contains("kitty") || program == "ghostty" {
+            return Some(Self::Kitty);
+        }
+        matches!(program, "iTerm.app" | "WezTerm").then_some(Self::Iterm)
+    }
+
+    /// A PNG as the sequence that shows it; nothing if it is too large.
+    pub(super) fn show(self, png: &[u8]) -> String {
+        if png.len() > PICTURE_BYTES_MAX {
+            return String::new();
+        }
+        let data = STANDARD.encode(png);
+        match self {
+            Self::Iterm => {
+                format!("\x1b]1337;File=inline=1;size={}:{data}\x07\n", png.len())
+            }
+            Self::Kitty => kitty(&data),
+        }
+    }
+}
+
+fn kitty(data: &str) -> String {
+    let chunks: Vec<&[u8]> = data.as_bytes().chunks(CHUNK_BYTES).collect();
+    let mut shown = String::new();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let more = u8::from(index + 1 < chunks.len());
+        let head = if index == 0 { "a=T,f=100," } else { "" };
+        let chunk = String::from_utf8_lossy(chunk);
+        shown.extend(["\x1b_G", head, &format!("m={more};"), &chunk, "\x1b\\"]);
+    }
+    shown + "\n"
+}

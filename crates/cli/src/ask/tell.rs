@@ -1,0 +1,188 @@
+//! What a request says while it goes on, and at its end, in a terminal.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use silica_interpret::model::Delta;
+use silica_interpret::preset::Shape;
+use silica_interpret::{Answered, Event, OutputFile};
+use silica_policy::Action;
+
+use super::highlight::Highlighter;
+use super::picture::Protocol;
+use crate::run::show::show_result;
+use crate::show;
+
+/// Files of one answer that are saved.
+const SAVED_MAX: usize = 100;
+
+/// How many names are tried for one file.
+const NAMES_MAX: u32 = 1000;
+
+/// Where the words of an answer have come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// No code has been shown yet.
+    Prose,
+    /// In code.
+    Fence,
+    /// Behind code.
+    Behind,
+}
+
+/// Shows events as they come.
+pub(super) struct Teller {
+    code: bool,
+    colour: bool,
+    pictures: Option<Protocol>,
+    line: String,
+    place: Place,
+    highlighter: Highlighter,
+}
+
+impl Teller {
+    /// Shows the code too, or not.
+    pub(super) fn new(code: bool) -> Self {
+        Self {
+            code,
+            colour: std::io::stderr().is_terminal(),
+            pictures: Protocol::of_terminal(),
+            line: String::new(),
+            place: Place::Prose,
+            highlighter: Highlighter::default(),
+        }
+    }
+
+    pub(super) fn tell(&mut self, event: &Event) {
+        match event {
+            Event::Delta(Delta::Text(text)) if self.code => self.text(text),
+            Event::Code(code) if self.code => self.code(code),
+            Event::Checked(report) if report.verdict == Action::Block => {
+                for headline in report.headlines() {
+                    eprintln!("silica: {}", show::plain(&headline, 300));
+                }
+            }
+            Event::Stdout(text) => write(&mut std::io::stdout().lock(), text),
+            Event::Stderr(text) => write(&mut std::io::stderr().lock(), text),
+            Event::Result(bundle) => {
+                if let (Some(protocol), Some(png)) = (self.pictures, bundle.get("image/png")) {
+                    write(&mut std::io::stderr().lock(), &protocol.show(png));
+                }
+                show_result(bundle);
+            }
+            Event::Error(error) => error.traceback.iter().for_each(|line| eprintln!("{line}")),
+            Event::Repair(_) => eprintln!("silica: that did not work; the model tries again"),
+            Event::Asking(_)
+            | Event::Delta(_)
+            | Event::Code(_)
+            | Event::Checked(_)
+            | Event::Running
+            | Event::Ran(_) => {}
+        }
+    }
+
+    /// The model's words, line by line, what is between fences in colour.
+    fn text(&mut self, text: &str) {
+        self.line.push_str(text);
+        while let Some(end) = self.line.find('\n') {
+            let line: String = self.line.drain(..=end).collect();
+            self.one_line(line.trim_end_matches(['\n', '\r']));
+        }
+    }
+
+    fn one_line(&mut self, line: &str) {
+        let line = harmless(line);
+        if line.trim_start().starts_with("```") {
+            self.place = match self.place {
+                Place::Prose | Place::Behind => Place::Fence,
+                Place::Fence => Place::Behind,
+            };
+            self.highlighter = Highlighter::default();
+        }
+        if self.place == Place::Fence && self.colour {
+            eprintln!("{}", self.highlighter.line(&line));
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    /// Code that did not come as words: of a tool. The rest of a line that did comes first.
+    fn code(&mut self, code: &str) {
+        if !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            self.one_line(&line);
+        }
+        if std::mem::replace(&mut self.place, Place::Prose) != Place::Prose {
+            return;
+        }
+        let mut highlighter = Highlighter::default();
+        for line in code.lines() {
+            let line = harmless(line);
+            let line = if self.colour { highlighter.line(&line) } else { line };
+            eprintln!("  {line}");
+        }
+    }
+}
+
+/// What a model writes must not act on the terminal.
+fn harmless(line: &str) -> String {
+    line.chars().filter(|&character| character == '\t' || !show::acts(character)).collect()
+}
+
+/// A reader that has gone is no reason to fail.
+fn write(stream: &mut impl Write, text: &str) {
+    let _ = stream.write_all(text.as_bytes());
+    let _ = stream.flush();
+}
+
+/// What is said when a request is over; saves its files.
+pub(super) fn ending(answered: &Answered) {
+    if answered.shape == Shape::Agent || answered.attempts.is_empty() {
+        let said: Vec<String> = answered.said.lines().map(harmless).collect();
+        println!("{}", said.join("\n").trim());
+    }
+    if let Some(message) = answered.ran().and_then(|ran| ran.message.clone()) {
+        eprintln!("silica: {message}");
+    }
+    if let Some(words) = answered.ending.explain() {
+        eprintln!("silica: {words}");
+    }
+    for file in answered.files.iter().take(SAVED_MAX) {
+        match &file.content {
+            Some(content) => report(file, save(Path::new("."), &file.path, content)),
+            None if answered.conversation.is_none() => {
+                eprintln!("silica: {} is too large to be saved", show::plain(&file.path, 200));
+            }
+            None => eprintln!("silica: wrote {}", show::plain(&file.path, 200)),
+        }
+    }
+}
+
+fn report(file: &OutputFile, saved: std::io::Result<PathBuf>) {
+    match saved {
+        Ok(path) => eprintln!("silica: saved {}", path.display()),
+        Err(error) => eprintln!("silica: cannot save {}: {error}", show::plain(&file.path, 200)),
+    }
+}
+
+/// Saves a guest's file under its own last name, made harmless, and never over one that is there.
+fn save(directory: &Path, path: &str, content: &[u8]) -> std::io::Result<PathBuf> {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let name: String = last.chars().filter(|&character| !show::acts(character)).take(100).collect();
+    let name = name.trim_start_matches(['.', '-', ' ']);
+    let name = if name.is_empty() { "file" } else { name };
+    let (stem, ending) = match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => (stem, format!(".{ending}")),
+        _ => (name, String::new()),
+    };
+    for number in 0..NAMES_MAX {
+        let number = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = directory.join(format!("{stem}{number}{ending}"));
+        match std::fs::File::options().write(true).create_new(true).open(&path) {
+            Ok(mut file) => return file.write_all(content).map(|()| path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("there are too many files of this name here already"))
+}

@@ -1,0 +1,98 @@
+//! What is set about models and about the answering of prompts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use silica_interpret::model::Price;
+
+/// Who answers prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provider {
+    None,
+    Anthropic,
+    OpenAi,
+    Scripted,
+}
+
+/// How the key is shown to the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyShown {
+    /// As the provider's own clients do it.
+    Usual,
+    ApiKey,
+    Bearer,
+}
+
+/// The model that answers prompts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Model {
+    pub(crate) provider: Provider,
+    /// `None` for the provider's own address.
+    pub(crate) base_url: Option<String>,
+    pub(crate) name: Option<String>,
+    /// Beside the default one; `*` for any.
+    pub(crate) allowed: Vec<String>,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) key_needed: bool,
+    pub(crate) auth: KeyShown,
+    pub(crate) anthropic_version: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) prices: BTreeMap<String, Price>,
+    pub(crate) script: Option<PathBuf>,
+    pub(crate) tokens_max: u32,
+    pub(crate) connect: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) retries: u32,
+}
+
+/// How prompts are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interpret {
+    pub(crate) preset: String,
+    /// A directory of further presets.
+    pub(crate) presets: Option<PathBuf>,
+    pub(crate) prompt_chars_max: u32,
+    pub(crate) rounds: u32,
+    pub(crate) steps_max: u32,
+    pub(crate) tokens_max: u64,
+    pub(crate) timeout: Duration,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            provider: Provider::None,
+            base_url: None,
+            name: None,
+            allowed: Vec::new(),
+            key_file: None,
+            key_needed: true,
+            auth: KeyShown::Usual,
+            anthropic_version: "2023-06-01".to_owned(),
+            headers: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            script: None,
+            tokens_max: 8192,
+            connect: Duration::from_secs(10),
+            silence: Duration::from_mins(1),
+            timeout: Duration::from_mins(5),
+            retries: 2,
+        }
+    }
+}
+
+impl Default for Interpret {
+    fn default() -> Self {
+        Self {
+            preset: silica_interpret::preset::DEFAULT.to_owned(),
+            presets: None,
+            prompt_chars_max: 2000,
+            rounds: 2,
+            steps_max: 12,
+            tokens_max: 200_000,
+            timeout: Duration::from_mins(10),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What tokens cost.
+
+#[cfg(test)]
+mod tests;
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Tokens;
+
+/// What a million tokens cost, read and written, in millionths of a dollar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    input: u64,
+    output: u64,
+}
+
+/// A text that is no price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a price is written as dollars per million tokens read and written, such as 3/15")]
+pub struct PriceError;
+
+/// The most that a million tokens are believed to cost, in dollars.
+const DOLLARS_MAX: f64 = 100_000.0;
+
+impl Price {
+    /// What so many tokens cost.
+    pub fn of(self, tokens: Tokens) -> Cost {
+        let input = tokens.input.saturating_mul(self.input);
+        Cost(input.saturating_add(tokens.output.saturating_mul(self.output)))
+    }
+}
+
+impl FromStr for Price {
+    type Err = PriceError;
+
+    fn from_str(text: &str) -> Result<Self, PriceError> {
+        let micros = |text: &str| {
+            let dollars: f64 = text.trim().parse().map_err(|_| PriceError)?;
+            let good = (0.0..=DOLLARS_MAX).contains(&dollars);
+            if good { Ok((dollars * 1e6).round() as u64) } else { Err(PriceError) }
+        };
+        let (input, output) = text.split_once('/').ok_or(PriceError)?;
+        Ok(Self { input: micros(input)?, output: micros(output)? })
+    }
+}
+
+impl std::fmt::Display for Price {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.input as f64 / 1e6, self.output as f64 / 1e6)
+    }
+}
+
+/// Money, in millionths of a millionth of a dollar: the price of one token is a whole number of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// So many dollars; nothing for what is no amount.
+    pub fn dollars(dollars: f64) -> Self {
+        Self((dollars.max(0.0) * 1e12) as u64)
+    }
+
+    /// Returns it in dollars.
+    pub fn as_dollars(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.0 = self.0.saturating_add(more.0);
+    }
+}

@@ -1,0 +1,106 @@
+//! Server-sent events from a stream of bytes that nobody vouches for.
+//!
+//! Events are cut out of the bytes as they come; an event that is too long ends the stream with an
+//! error and never grows memory. What is no UTF-8 is an error too: both wire formats are JSON.
+
+#[cfg(test)]
+mod tests;
+
+use super::ModelError;
+
+/// The longest event, its names and line ends included.
+pub(super) const EVENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// One event: its name, empty if it has none, and its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) name: String,
+    pub(super) data: String,
+}
+
+/// Cuts events out of bytes.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    /// What has come and is not used up; never much longer than one event and one chunk.
+    buffer: Vec<u8>,
+    /// How much of the buffer has been used up.
+    used: usize,
+    /// Where to look on for the end of the line.
+    looked: usize,
+    event: Event,
+    /// Bytes of the event so far.
+    size: usize,
+    has_data: bool,
+    /// Whether the last line ended in a carriage return, of which a line feed may be part.
+    after_return: bool,
+}
+
+impl Parser {
+    /// Takes in what came.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.used);
+        self.looked -= self.used;
+        self.used = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole event, if there is one.
+    pub(super) fn next(&mut self) -> Result<Option<Event>, ModelError> {
+        while let Some((start, end)) = self.line() {
+            self.size += end - start + 1;
+            if self.size > EVENT_BYTES_MAX {
+                return Err(ModelError::TooLong(EVENT_BYTES_MAX));
+            }
+            if start == end {
+                self.size = 0;
+                let event = std::mem::take(&mut self.event);
+                if std::mem::take(&mut self.has_data) {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            let Ok(line) = std::str::from_utf8(&self.buffer[start..end]) else {
+                return Err(ModelError::Malformed("an event that is no UTF-8".to_owned()));
+            };
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => value.clone_into(&mut self.event.name),
+                "data" => {
+                    if self.has_data {
+                        self.event.data.push('\n');
+                    }
+                    self.has_data = true;
+                    self.event.data.push_str(value);
+                }
+                // Comments, ids and whatever else there may be.
+                _ => {}
+            }
+        }
+        if self.size + self.buffer.len() - self.used > EVENT_BYTES_MAX {
+            return Err(ModelError::TooLong(EVENT_BYTES_MAX));
+        }
+        Ok(None)
+    }
+
+    /// The next whole line, as a range of the buffer without its end.
+    fn line(&mut self) -> Option<(usize, usize)> {
+        if self.after_return && self.looked < self.buffer.len() {
+            self.after_return = false;
+            if self.buffer[self.looked] == b'\n' {
+                self.looked += 1;
+                self.used = self.looked;
+            }
+        }
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let Some(length) = self.buffer[self.looked..].iter().position(ends) else {
+            self.looked = self.buffer.len();
+            return None;
+        };
+        let (start, end) = (self.used, self.looked + length);
+        self.after_return = self.buffer[end] == b'\r';
+        self.used = end + 1;
+        self.looked = end + 1;
+        Some((start, end))
+    }
+}
