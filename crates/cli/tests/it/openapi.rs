@@ -167,6 +167,7 @@ fn every_operation_does_what_the_document_says() {
     commands(&mut caller);
     files(&mut caller);
     approvals(&mut caller);
+    prompts(&mut caller);
     keys_and_audit(&mut caller);
     failures(&mut caller);
     let document = &caller.contract.document;
@@ -294,6 +295,17 @@ fn files(caller: &mut Caller) {
         (400, "listFiles", "?path=.&unknown=1"),
     ] {
         caller.want(status, id, query, "");
+    }
+}
+
+fn prompts(caller: &mut Caller) {
+    for id in ["prompt", "interpret"] {
+        let answer = caller.json(200, id, &json!({"prompt": "Keep the contract"}));
+        assert_eq!(
+            (&answer["success"], &answer["output"]),
+            (&json!(true), &json!("1")),
+            "{answer}"
+        );
     }
 }
 

@@ -47,9 +47,15 @@ impl Called {
 impl Served {
     pub(crate) fn start() -> Self {
         let ground = Ground::new(PYTHON);
+        // A model that answers one prompt, without a provider.
+        let script = ground.here().join("script.toml");
+        let turn = "[[turn]]\nwhen = \"contract\"\ntext = \"```python\\nprint(1)\\n```\"\n";
+        std::fs::write(&script, turn).unwrap();
         let mut command = Command::new(SILICA);
         command
             .args(["serve", "--print", "json", "--listen", "127.0.0.1:0", "--warm", "python=1"])
+            .args(["--set", "model.provider=scripted", "--set"])
+            .arg(format!("model.script={}", script.display()))
             .args(["--set", "sandboxes.template=python"])
             .args(["--set", "quota.request_burst=10000"])
             .env_clear()
@@ -80,8 +86,10 @@ impl Served {
             write!(request, "{name}: {value}\r\n").unwrap();
         }
         write!(request, "Content-Length: {}\r\n\r\n", body.len()).unwrap();
+        // In one piece: a server that answers without the body would otherwise find it coming after it
+        // has closed, and the answer would be lost with the connection.
+        request.extend_from_slice(body);
         stream.write_all(&request).unwrap();
-        stream.write_all(body).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
