@@ -196,7 +196,6 @@ class Host:
                 found.append(f"{name} changed")
         if self.listeners.hits:
             found.append(f"listeners were reached: {self.listeners.hits}")
-            self.listeners.hits = []
         return found
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ class Oracle:
         eventually(lambda: not scene.host.changes(), 2.0)
         for words in (*scene.host.changes(), *scene.victim.harm(), *(self.crowd.harm() if self.crowd else ())):
             trial.check(False, words)
+        scene.host.listeners.hits.clear()
         trial.check(not scene.server.tokens.leaks, f"tokens came out: {scene.server.tokens.leaks[:3]}")
         scene.server.tokens.leaks.clear()
         self._health(trial)

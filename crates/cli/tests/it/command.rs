@@ -221,6 +221,8 @@ fn help_of_the_binary() {
             Commands:
               run        Run code in a sandbox of its own and show what comes out
               check      Read code and tell what a policy makes of it, without running it
+              ask        Ask in plain words: a model writes code, the code runs, the answer comes back
+              chat       Ask again and again: variables and files stay
               serve      Serve sandboxes over HTTP, with keys, quotas and an audit log
               top        Watch the sandboxes of a running server
               template   Build, list, show and remove templates

@@ -21,7 +21,7 @@ def outside(trial):
         trial.tried(len(answers))
         return [(answer.status, answer.code, answer.json["detail"].replace(box, "X")) for answer in answers]
 
-    missing = trial.victim.id[:4] + "0" * (len(trial.victim.id) - 4)
+    missing = trial.victim.id[:3] + "0" * (len(trial.victim.id) - 3)
     theirs = ask(trial.victim.id)
     trial.equal({status for status, _, _ in theirs}, {404}, "statuses")
     trial.equal(theirs, ask(missing), "what tells it from one that never was")

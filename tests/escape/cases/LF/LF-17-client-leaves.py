@@ -11,6 +11,8 @@ def outside(trial):
     import json
     import socket
 
+    from harness.trial import eventually
+
     body = json.dumps({"code": "import time; time.sleep(1)", "timeout_seconds": 1}).encode()
     for number in range(6):
         accept = "text/event-stream" if number % 2 else "application/json"
@@ -21,9 +23,11 @@ def outside(trial):
                 stream.recv(10)
         trial.tried()
     trial.equal(trial.ask("print('served')"), "served", "the next cell")
-    stats = trial.api.want(200, "GET", "/v1/stats")
-    text = json.dumps(stats)
-    trial.check('"running": 0' in text or stats.get("cells", {}).get("running") == 0 or "running" in text, f"stats: {text[:300]}")
-    cells = trial.api.want(200, "GET", f"/v1/sandboxes/{trial.id}/cells")
-    rows = cells.get("cells", cells) if isinstance(cells, dict) else cells
-    trial.check(all(cell["state"] == "done" for cell in rows), "cells go on")
+
+    def all_done():
+        listing = trial.api.want(200, "GET", f"/v1/sandboxes/{trial.id}/cells")
+        rows = listing.get("cells", listing) if isinstance(listing, dict) else listing
+        return all(cell["state"] == "done" for cell in rows)
+
+    # A request whose sender has left may be taken after one that was sent later.
+    trial.check(eventually(all_done), "cells go on")

@@ -10,6 +10,7 @@ ASKS = 'name = "asks"\n[[rule]]\nid = "x"\nkind = "call"\nseverity = "low"\nacti
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     import hashlib
 
     code = "import os\nopen('ran', 'w').close()\nos.remove('ran')\nprint('APPROVED')"

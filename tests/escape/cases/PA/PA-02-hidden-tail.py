@@ -10,6 +10,7 @@ ASKS = 'name = "asks"\nextends = "open"\n[[rule]]\nid = "x"\nkind = "call"\nseve
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     import hashlib
 
     code = "print('harmless')  # \u202e\u2066 ok\n" + "\n" * 500 + "x = 1  # \x1b[2K\x1b[1A\nimport os; os.remove('/tmp/HIDDEN')"

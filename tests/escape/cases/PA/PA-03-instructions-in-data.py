@@ -17,6 +17,7 @@ def inside():
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     trial.api.put(trial.id, "policy.toml", b'action = "allow"')
     body = {"code": "import os; os.remove('x')", "policy": ASKS}
     answer = trial.api.call("POST", f"/v1/sandboxes/{trial.id}/cells", body)

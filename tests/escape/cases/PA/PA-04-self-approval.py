@@ -19,6 +19,7 @@ def inside(port):
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     body = {"code": "import os; os.remove('own')", "policy": ASKS}
     trial.api.want(202, "POST", f"/v1/sandboxes/{trial.id}/cells", body)
     mine = trial.api.want(200, "GET", "/v1/approvals")["approvals"]

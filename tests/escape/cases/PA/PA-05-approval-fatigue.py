@@ -10,6 +10,7 @@ ASKS = 'name = "asks"\n[[rule]]\nid = "x"\nkind = "call"\nseverity = "low"\nacti
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     base = f"/v1/sandboxes/{trial.id}"
     statuses = []
     for number in range(40):

@@ -10,6 +10,7 @@ ASKS = 'name = "asks"\n[[rule]]\nid = "x"\nkind = "call"\nseverity = "low"\nacti
 
 
 def outside(trial):
+    trial.finally_do(trial.deny_waiting)
     def ask(box, word):
         code = f"import os; open('x', 'w').close(); os.remove('x'); print({word!r})"
         cell = trial.api.want(202, "POST", f"/v1/sandboxes/{box}/cells", {"code": code, "policy": ASKS})["id"]
