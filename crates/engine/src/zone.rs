@@ -118,7 +118,10 @@ impl ZoneHandle {
         }
         self.0.zone.request(number, verb, fds).map_err(|error| {
             self.0.lock().replies.remove(&number);
-            CallError::Zone(error)
+            match error {
+                ZoneError::Gone => CallError::Gone,
+                error => CallError::Zone(error),
+            }
         })?;
         Ok(receiver)
     }

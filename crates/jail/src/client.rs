@@ -178,6 +178,7 @@ impl Zone {
         let sent = protocol::send(&self.socket, &Request { number, verb }, fds);
         sent.map_err(|error| match error.raw_os_error() {
             Some(libc::EMSGSIZE) => ZoneError::TooLong,
+            Some(libc::EPIPE | libc::ECONNRESET) => ZoneError::Gone,
             _ => ZoneError::Socket(error),
         })
     }

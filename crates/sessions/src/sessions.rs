@@ -11,7 +11,7 @@ use silica_engine::{
 };
 use silica_store::sandboxes::{NewSandbox, SandboxRecord};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::admission::{Admission, Capacity, Quota};
 use crate::cell::{Cell, CellEnd, CellRequest};
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How far samples of use lie apart.
 const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long sandboxes that are being cleared away are waited for when the server goes down.
+const CLEAR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long cells that run are waited for when the server goes down, unless told otherwise.
 const DRAIN_PAUSE: Duration = Duration::from_millis(20);
@@ -167,6 +170,8 @@ pub struct Sessions {
     review: Review,
     numbers: Arc<Numbers>,
     live: Mutex<HashMap<SandboxId, Arc<Session>>>,
+    /// How many are not live any more and still hold something.
+    clearing_up: watch::Sender<usize>,
 }
 
 impl Sessions {
@@ -190,6 +195,7 @@ impl Sessions {
             review,
             numbers: Arc::default(),
             live: Mutex::default(),
+            clearing_up: watch::Sender::new(0),
         });
         tokio::spawn(look_after(Arc::downgrade(&sessions)));
         Ok(sessions)
@@ -452,7 +458,7 @@ impl Sessions {
 
     /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
     pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        if self.stop(session, reason, !session.is_single()).await {
+        if let Some(_under_way) = self.stop(session, reason, !session.is_single()).await {
             session.take_down().await;
         }
     }
@@ -463,21 +469,30 @@ impl Sessions {
         let sessions = Arc::clone(self);
         // A client that goes away does not keep it alive.
         let stopped = tokio::spawn(async move {
-            if sessions.stop(&session, EndReason::Deleted, true).await {
-                tokio::spawn(async move { session.take_down().await });
+            if let Some(under_way) = sessions.stop(&session, EndReason::Deleted, true).await {
+                tokio::spawn(async move {
+                    session.take_down().await;
+                    drop(under_way);
+                });
             }
         });
         // One that panicked is found and ended when its time is up.
         let _ = stopped.await;
     }
 
-    /// Kills what is in a session, records its end and forgets it; false if somebody else has. What it
-    /// held is still to be given back.
-    async fn stop(&self, session: &Session, reason: EndReason, recorded: bool) -> bool {
+    /// Kills what is in a session, records its end and forgets it; nothing if somebody else has. What it
+    /// held is still to be given back, for which a server that goes down waits.
+    async fn stop(
+        &self,
+        session: &Session,
+        reason: EndReason,
+        recorded: bool,
+    ) -> Option<ClearingUp> {
         if !session.mark_ended(reason) {
             session.gone().await;
-            return false;
+            return None;
         }
+        let under_way = ClearingUp::begin(&self.clearing_up);
         let usage = recorded.then(|| session.usage());
         session.kill().await;
         if let Some(usage) = usage {
@@ -487,7 +502,7 @@ impl Sessions {
         // Last: whoever does not find it here any more reads the record.
         self.lock().remove(session.id());
         session.mark_gone();
-        true
+        Some(under_way)
     }
 
     async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
@@ -531,8 +546,28 @@ impl Sessions {
             // One that panicked left its record as running; the next start says it is lost.
             let _ = end.await;
         }
+        let mut clearing_up = self.clearing_up.subscribe();
+        // Bounded as what is waited for is; what is left then goes with the zone.
+        let _ =
+            tokio::time::timeout(CLEAR_PATIENCE, clearing_up.wait_for(|count| *count == 0)).await;
         self.engine.close().await;
         self.store.close().await;
+    }
+}
+
+/// Counts a session that is being cleared away.
+struct ClearingUp(watch::Sender<usize>);
+
+impl ClearingUp {
+    fn begin(count: &watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count.clone())
+    }
+}
+
+impl Drop for ClearingUp {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -580,7 +615,8 @@ impl Drop for Unclaimed {
         if let Some(session) = self.session.take() {
             let sessions = Arc::clone(&self.sessions);
             tokio::spawn(async move {
-                if sessions.stop(&session, EndReason::Deleted, false).await {
+                let stopped = sessions.stop(&session, EndReason::Deleted, false).await;
+                if let Some(_under_way) = stopped {
                     session.take_down().await;
                 }
             });
