@@ -20,5 +20,15 @@ def outside(trial):
             trial.equal(nobody.call(method, path, {} if method == "POST" else None).status, 401, path)
             trial.tried()
     shown = subprocess.run([trial.server.ground.binary, "config", "--default"], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "SILICA_HOME": str(trial.server.home)}).stdout
-    keys = [line.split("=")[0].strip("# ") for line in shown.splitlines() if "=" in line]
-    trial.check(keys and not [key for key in keys if "auth" in key or "anonymous" in key or "insecure" in key], f"settings: {keys}")
+    keys, section = [], ""
+    for line in shown.splitlines():
+        line = line.strip("# ")
+        if line.startswith("[") and line.endswith("]"):
+            section = line.strip("[]")
+        elif "=" in line:
+            keys.append(f"{section}.{line.split('=')[0].strip()}")
+    # How the server shows itself to a provider of models is no way in.
+    own = [key for key in keys if not key.startswith("model.")]
+    trial.check(".listen" in own, f"settings: {own}")
+    off = [key for key in own if "auth" in key or "anonymous" in key or "insecure" in key]
+    trial.check(not off, f"settings: {off}")
