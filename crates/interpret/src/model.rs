@@ -233,6 +233,14 @@ impl Listener for Deaf {
 }
 
 impl Model {
+    /// Whether there is a key to show, or none is needed; without one nothing can be asked.
+    pub fn has_key(&self) -> Result<(), ModelError> {
+        match self {
+            Self::Http(model) => model.has_key(),
+            Self::Scripted(_) => Ok(()),
+        }
+    }
+
     /// Asks, and passes the answer on as it arrives. Given up when dropped.
     pub async fn ask(
         &self,

@@ -9,7 +9,10 @@ const WORDS_CHARS_MAX: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// There is no key to show.
-    #[error("no key for the model provider is configured")]
+    #[error(
+        "no key for the model provider is configured; set SILICA_MODEL_KEY or model.key_file, or \
+         model.key_needed=no for a provider that wants none"
+    )]
     NoKey,
     /// The key is wrong, or may not do this.
     #[error("the model provider refused the key (status {status}){words}")]

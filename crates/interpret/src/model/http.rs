@@ -125,15 +125,19 @@ impl HttpModel {
         Ok(Self { client, url, headers, options })
     }
 
+    /// Whether there is a key to show, or none is needed.
+    pub(super) fn has_key(&self) -> Result<(), ModelError> {
+        let missing = self.options.key.is_none() && self.options.key_needed;
+        if missing { Err(ModelError::NoKey) } else { Ok(()) }
+    }
+
     /// Asks until there is an answer, or trying again would not help.
     pub(super) async fn ask(
         &self,
         request: &Request,
         listener: &mut impl Listener,
     ) -> Result<Answer, ModelError> {
-        if self.options.key.is_none() && self.options.key_needed {
-            return Err(ModelError::NoKey);
-        }
+        self.has_key()?;
         let end = Instant::now() + self.options.total_max;
         let body = match self.options.wire {
             Wire::Anthropic => anthropic::body(request),
