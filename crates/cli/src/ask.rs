@@ -17,18 +17,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use silica_engine::{Engine, GuestPath};
 use silica_interpret::preset::Shape;
-use silica_interpret::{
-    Answered, Ask, Consent, EVENTS_MAX, Event, InterpretError, Interpreter, Talk, Voice,
-};
+use silica_interpret::{Answered, Ask, Consent, EVENTS_MAX, Event, Interpreter, Talk, Voice};
 use silica_sessions::{Create, ReviewOptions, Sessions};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions, Tenant};
 use tokio::sync::mpsc;
 
 use crate::config::{self, ServeFlags, Settings};
-use crate::{home, model, serve, show, units};
+use crate::{check, home, model, serve, show, units};
 
 use consent::Terminal;
-use tell::Teller;
+use tell::{Seen, Teller, Telling};
 
 /// The largest file that goes along with a question.
 const FILE_BYTES_MAX: u64 = 100 * 1024 * 1024;
@@ -54,8 +52,8 @@ struct Common {
     /// What the model is told and allowed: data, math, program, or one of your own
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// How the code is checked: strict, data or open
-    #[arg(long, value_name = "NAME")]
+    /// How the code is checked: strict, data, open or the path of a policy file
+    #[arg(long, value_name = "NAME|FILE")]
     policy: Option<String>,
     /// Run code without asking first
     #[arg(short, long)]
@@ -92,20 +90,19 @@ pub(crate) struct ChatArgs {
 
 pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
     let question = question(arguments.question.as_deref())?;
-    let quiet = arguments.json;
-    let files = files(&arguments.common.files)?;
+    let ask = Ask {
+        prompt: question,
+        shape: arguments.agent.then_some(Shape::Agent),
+        files: files(&arguments.common.files)?,
+        ..arguments.common.ask()?
+    };
     in_runtime(&arguments.common, async |table| {
-        let ask = Ask {
-            prompt: question,
-            shape: arguments.agent.then_some(Shape::Agent),
-            files,
-            ..arguments.common.ask()
-        };
-        let answered = table.answer(ask, !quiet, arguments.common.shows_code()).await?;
-        if quiet {
+        let telling = if arguments.json { Telling::Code } else { Telling::Everything };
+        let (answered, seen) = table.answer(ask, telling, &arguments.common).await?;
+        if arguments.json {
             show::line(silica_server::answered(&answered))?;
         } else {
-            tell::ending(&answered);
+            tell::ending(&answered, seen);
         }
         Ok(status(&answered))
     })
@@ -113,6 +110,7 @@ pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
 
 pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
     let mut files = files(&arguments.common.files)?;
+    let common = arguments.common.ask()?;
     in_runtime(&arguments.common, async |table| {
         eprintln!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
         let mut talk = Talk::New;
@@ -137,11 +135,11 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                         shape: Some(Shape::Agent),
                         conversation: talk.clone(),
                         files: std::mem::take(&mut files),
-                        ..arguments.common.ask()
+                        ..common.clone()
                     };
-                    match table.answer(ask, true, arguments.common.shows_code()).await {
-                        Ok(answered) => {
-                            tell::ending(&answered);
+                    match table.answer(ask, Telling::Everything, &arguments.common).await {
+                        Ok((answered, seen)) => {
+                            tell::ending(&answered, seen);
                             talk = answered.conversation.map_or(talk, Talk::In);
                         }
                         // One that failed leaves the conversation as it was.
@@ -161,18 +159,16 @@ impl Common {
     }
 
     /// What is the same for every question.
-    fn ask(&self) -> Ask {
-        let consent =
-            if self.yes { Consent::Given } else { Consent::Everything(Arc::new(Terminal)) };
-        Ask {
+    fn ask(&self) -> Result<Ask> {
+        Ok(Ask {
             model: self.model.clone(),
             preset: self.preset.clone(),
-            policy: self.policy.clone(),
+            policy: self.policy.as_deref().map(check::named_or_text).transpose()?,
             // There is nothing to warm up for one user.
             create: Create { fresh: true, ..Create::default() },
-            consent,
+            consent: Consent::Given,
             ..Ask::default()
-        }
+        })
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -194,6 +190,7 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
     if !common.yes && !std::io::stdin().is_terminal() {
         bail!("nobody can be asked whether the code may run: give --yes to run it without asking");
     }
+    let model = model::for_terminal(&settings)?;
     let home = home::home()?;
     let template = home::template(&home, settings.sandboxes.template.as_str())?;
     let place = tempfile::tempdir().context("cannot make a directory for the time of this run")?;
@@ -206,7 +203,7 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
         // Whoever sits in front of it is asked by `ask` itself.
         let options = serve::options(&settings, ReviewOptions::default());
         let sessions = Sessions::start(engine, store, options).await?;
-        let interpreter = model::in_terminal(&settings, Arc::clone(&sessions))?;
+        let interpreter = model::in_terminal(&settings, model, Arc::clone(&sessions))?;
         let tenant = Tenant::parse(TENANT)?;
         let table = Table { sessions: Arc::clone(&sessions), interpreter, tenant };
         let status = tokio::select! {
@@ -223,16 +220,36 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
 }
 
 impl Table {
-    async fn answer(&self, ask: Ask, tell: bool, code: bool) -> Result<Answered> {
-        if !tell {
-            return done(self.interpreter.ask(&self.tenant, ask, &Voice::silent()).await);
-        }
+    /// Answers a question, and tells what happens meanwhile. Nothing is asked of whoever sits at the
+    /// terminal before they have seen what it is about.
+    async fn answer(
+        &self,
+        mut ask: Ask,
+        telling: Telling,
+        common: &Common,
+    ) -> Result<(Answered, Seen)> {
         let (sender, mut events) = mpsc::channel::<Event>(EVENTS_MAX);
         let voice = Voice::new(sender);
+        let (terminal, mut questions) = Terminal::new();
+        if !common.yes {
+            ask.consent = Consent::Everything(Arc::new(terminal));
+        }
         let telling = async {
-            let mut teller = Teller::new(code);
-            while let Some(event) = events.recv().await {
-                teller.tell(&event);
+            let mut teller = Teller::new(telling, common.shows_code());
+            loop {
+                tokio::select! {
+                    event = events.recv() => match event {
+                        Some(event) => teller.tell(&event),
+                        None => break teller.finish(),
+                    },
+                    Some(question) = questions.recv() => {
+                        // What came before the question waits here already.
+                        while let Ok(event) = events.try_recv() {
+                            teller.tell(&event);
+                        }
+                        question.put().await;
+                    }
+                }
             }
         };
         let asking = async {
@@ -240,8 +257,8 @@ impl Table {
             drop(voice);
             answered
         };
-        let (answered, ()) = tokio::join!(asking, telling);
-        done(answered)
+        let (answered, seen) = tokio::join!(asking, telling);
+        Ok((answered?, seen))
     }
 
     fn list_files(&self, talk: &Talk) {
@@ -264,19 +281,6 @@ impl Table {
             }
         }
     }
-}
-
-/// An error with advice, where there is some.
-fn done(answered: Result<Answered, InterpretError>) -> Result<Answered> {
-    let advice = matches!(answered, Err(InterpretError::NotConfigured));
-    let answered = answered.map_err(anyhow::Error::from);
-    if advice {
-        return answered.context(
-            "a model is needed: for example SILICA_MODEL_PROVIDER=anthropic, \
-             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY (docs/interpret.md)",
-        );
-    }
-    answered
 }
 
 fn status(answered: &Answered) -> i32 {

@@ -57,14 +57,28 @@ fn check(arguments: &CheckArgs) -> Result<i32> {
     Ok(if report.verdict == Action::Block { EXIT_BLOCKED } else { 0 })
 }
 
+/// The name of a preset as it is, or the text of a policy file that was found to be right.
+pub(crate) fn named_or_text(policy: &str) -> Result<String> {
+    match Preset::from_name(policy) {
+        Some(_) => Ok(policy.to_owned()),
+        None => Ok(read_policy(Path::new(policy))?.1),
+    }
+}
+
 /// Reads a policy file.
 pub(crate) fn from_file(path: &Path) -> Result<Policy> {
+    Ok(read_policy(path)?.0)
+}
+
+fn read_policy(path: &Path) -> Result<(Policy, String)> {
     let is_word = path.components().count() == 1 && path.extension().is_none();
     if is_word && !path.exists() {
         bail!("there is no preset or file {}; presets are strict, data and open", path.display());
     }
     let text = bounded(path, POLICY_BYTES_MAX)?;
-    Policy::parse(&text).with_context(|| format!("read the policy {}", path.display()))
+    let policy = Policy::parse(&text)
+        .with_context(|| format!("cannot use the policy {}", path.display()))?;
+    Ok((policy, text))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -75,12 +89,12 @@ fn read(path: &Path) -> Result<String> {
     if stdin.is_terminal() {
         eprintln!("silica: reading code from the terminal; end it with Ctrl-D");
     }
-    text(stdin.lock(), CODE_BYTES_MAX).context("read standard input")
+    text(stdin.lock(), CODE_BYTES_MAX).context("cannot read standard input")
 }
 
 fn bounded(path: &Path, bytes_max: usize) -> Result<String> {
     let read = || text(std::fs::File::open(path)?, bytes_max);
-    read().with_context(|| format!("read {}", path.display()))
+    read().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Reads one byte more than is allowed, so that what is too long is seen without reading all of it.

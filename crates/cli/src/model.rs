@@ -7,7 +7,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use silica_engine::template::Home;
 use silica_interpret::model::{Auth, Cost, HttpModel, HttpOptions, Model, Scripted, Wire};
 use silica_interpret::preset::Presets;
-use silica_interpret::{Budget, InterpretOptions, Interpreter, Ledger, Secret};
+use silica_interpret::{
+    ANY_MODEL, Budget, InterpretError, InterpretOptions, Interpreter, Ledger, Secret,
+};
 use silica_sessions::Sessions;
 
 use crate::config::Settings;
@@ -39,19 +41,37 @@ pub(crate) fn interpreter(
     };
     let ledger = Ledger::open(budget, home.path().join(LEDGER_NAME))
         .context("the book of what was spent on models cannot be read")?;
-    put_together(settings, sessions, ledger)
+    put_together(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
 }
 
-/// What answers prompts in a terminal, where nobody else's budget is at stake.
+/// The model for a terminal. Whatever would keep it from being asked is said here, before anything is
+/// built for its code.
+pub(crate) fn for_terminal(settings: &Settings) -> Result<Model> {
+    let Some(model) = provider(settings)? else {
+        return Err(InterpretError::NotConfigured).context(
+            "a model is needed: for example SILICA_MODEL_PROVIDER=anthropic, \
+             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY (docs/interpret.md)",
+        );
+    };
+    model.has_key()?;
+    Ok(model)
+}
+
+/// What answers prompts in a terminal: nobody else's budget is at stake, and whoever pays for the model
+/// says which.
 pub(crate) fn in_terminal(
     settings: &Settings,
+    model: Model,
     sessions: Arc<Sessions>,
 ) -> Result<Arc<Interpreter>> {
-    put_together(settings, sessions, Ledger::in_memory(Budget::default()))
+    let ledger = Ledger::in_memory(Budget::default());
+    put_together(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, ledger)
 }
 
 fn put_together(
     settings: &Settings,
+    provider: Option<Model>,
+    models_allowed: Vec<String>,
     sessions: Arc<Sessions>,
     ledger: Ledger,
 ) -> Result<Arc<Interpreter>> {
@@ -62,7 +82,7 @@ fn put_together(
     }
     let options = InterpretOptions {
         model: model.name.clone().unwrap_or_else(|| SCRIPT_NAME.to_owned()),
-        models_allowed: model.allowed.clone(),
+        models_allowed,
         prices: model.prices.clone(),
         answer_tokens_max: model.tokens_max,
         preset: interpret.preset.clone(),
@@ -72,7 +92,7 @@ fn put_together(
         tokens_max: interpret.tokens_max,
         time_max: interpret.timeout,
     };
-    Ok(Interpreter::new(sessions, provider(settings)?, options, presets, ledger))
+    Ok(Interpreter::new(sessions, provider, options, presets, ledger))
 }
 
 fn provider(settings: &Settings) -> Result<Option<Model>> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use silica_interpret::model::Delta;
 use silica_interpret::preset::Shape;
-use silica_interpret::{Answered, Event, OutputFile};
+use silica_interpret::{Answered, Event, Extracted, OutputFile, extract};
 use silica_policy::Action;
 
 use super::highlight::Highlighter;
@@ -19,42 +19,56 @@ const SAVED_MAX: usize = 100;
 /// How many names are tried for one file.
 const NAMES_MAX: u32 = 1000;
 
-/// Where the words of an answer have come to.
+/// How much of what happens is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// No code has been shown yet.
-    Prose,
-    /// In code.
-    Fence,
-    /// Behind code.
-    Behind,
+pub(super) enum Telling {
+    Everything,
+    /// Only code that somebody wants to see before it runs.
+    Code,
+}
+
+/// Whether the words of the last answer stand on the terminal already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Yes,
+    No,
 }
 
 /// Shows events as they come.
 pub(super) struct Teller {
+    telling: Telling,
     code: bool,
     colour: bool,
     pictures: Option<Protocol>,
+    /// What the model has said in the answer that it is at; a model's answer is bounded.
+    said: String,
+    /// The part of it that is no whole line yet, and not shown.
     line: String,
-    place: Place,
+    in_fence: bool,
     highlighter: Highlighter,
 }
 
 impl Teller {
     /// Shows the code too, or not.
-    pub(super) fn new(code: bool) -> Self {
+    pub(super) fn new(telling: Telling, code: bool) -> Self {
         Self {
+            telling,
             code,
             colour: std::io::stderr().is_terminal(),
             pictures: Protocol::of_terminal(),
+            said: String::new(),
             line: String::new(),
-            place: Place::Prose,
+            in_fence: false,
             highlighter: Highlighter::default(),
         }
     }
 
     pub(super) fn tell(&mut self, event: &Event) {
+        if self.telling == Telling::Code && !matches!(event, Event::Code(_)) {
+            return;
+        }
         match event {
+            Event::Asking(_) => self.next_answer(),
             Event::Delta(Delta::Text(text)) if self.code => self.text(text),
             Event::Code(code) if self.code => self.code(code),
             Event::Checked(report) if report.verdict == Action::Block => {
@@ -72,8 +86,7 @@ impl Teller {
             }
             Event::Error(error) => error.traceback.iter().for_each(|line| eprintln!("{line}")),
             Event::Repair(_) => eprintln!("silica: that did not work; the model tries again"),
-            Event::Asking(_)
-            | Event::Delta(_)
+            Event::Delta(_)
             | Event::Code(_)
             | Event::Checked(_)
             | Event::Running
@@ -82,8 +95,22 @@ impl Teller {
         }
     }
 
+    /// Shows what is left, and tells whether whoever reads stdout has seen the last answer already.
+    pub(super) fn finish(mut self) -> Seen {
+        self.rest_of_line();
+        let both = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        if both && !self.said.trim().is_empty() { Seen::Yes } else { Seen::No }
+    }
+
+    fn next_answer(&mut self) {
+        self.rest_of_line();
+        self.said.clear();
+        self.in_fence = false;
+    }
+
     /// The model's words, line by line, what is between fences in colour.
     fn text(&mut self, text: &str) {
+        self.said.push_str(text);
         self.line.push_str(text);
         while let Some(end) = self.line.find('\n') {
             let line: String = self.line.drain(..=end).collect();
@@ -91,29 +118,30 @@ impl Teller {
         }
     }
 
+    fn rest_of_line(&mut self) {
+        if !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            self.one_line(&line);
+        }
+    }
+
     fn one_line(&mut self, line: &str) {
         let line = harmless(line);
         if line.trim_start().starts_with("```") {
-            self.place = match self.place {
-                Place::Prose | Place::Behind => Place::Fence,
-                Place::Fence => Place::Behind,
-            };
+            self.in_fence = !self.in_fence;
             self.highlighter = Highlighter::default();
         }
-        if self.place == Place::Fence && self.colour {
+        if self.in_fence && self.colour {
             eprintln!("{}", self.highlighter.line(&line));
         } else {
             eprintln!("{line}");
         }
     }
 
-    /// Code that did not come as words: of a tool. The rest of a line that did comes first.
+    /// Code that is about to run, unless it was among the words.
     fn code(&mut self, code: &str) {
-        if !self.line.is_empty() {
-            let line = std::mem::take(&mut self.line);
-            self.one_line(&line);
-        }
-        if std::mem::replace(&mut self.place, Place::Prose) != Place::Prose {
+        self.rest_of_line();
+        if extract(&self.said, |text| text == code) == Extracted::Code(code.to_owned()) {
             return;
         }
         let mut highlighter = Highlighter::default();
@@ -137,10 +165,11 @@ fn write(stream: &mut impl Write, text: &str) {
 }
 
 /// What is said when a request is over; saves its files.
-pub(super) fn ending(answered: &Answered) {
-    if answered.shape == Shape::Agent || answered.attempts.is_empty() {
+pub(super) fn ending(answered: &Answered, seen: Seen) {
+    let in_words = answered.shape == Shape::Agent || answered.attempts.is_empty();
+    if in_words && seen == Seen::No {
         let said: Vec<String> = answered.said.lines().map(harmless).collect();
-        println!("{}", said.join("\n").trim());
+        write(&mut std::io::stdout().lock(), &format!("{}\n", said.join("\n").trim()));
     }
     if let Some(message) = answered.ran().and_then(|ran| ran.message.clone()) {
         eprintln!("silica: {message}");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::ground::{Ground, PYTHON, Ran, SILICA, finish};
+use crate::ground::{Ground, PYTHON, Ran, SILICA, finish, on_terminal};
 
 /// A place to ask from, and what the model says there.
 struct Table {
@@ -108,6 +108,43 @@ fn failures_have_a_status_and_words() {
 }
 
 #[test]
+fn what_is_missing_is_said_before_anything_is_built() {
+    let table = Table::new(SUM);
+    let empty = tempfile::TempDir::new().unwrap();
+    for (setting, said) in [
+        (&["model.provider=none"][..], "a model is needed"),
+        (
+            &["model.provider=openai", "model.name=m", "model.base_url=http://127.0.0.1:1"],
+            "SILICA_MODEL_KEY or model.key_file, or model.key_needed=no",
+        ),
+    ] {
+        let mut command = table.command(&["ask", "--yes"]);
+        for setting in setting {
+            command.args(["--set", setting]);
+        }
+        let command = command.arg("the sum").env("SILICA_HOME", empty.path());
+        let ran = finish(command.env_remove("SILICA_MODEL_KEY"));
+        assert!(ran.status == 125 && ran.stderr.contains(said), "{ran:?}");
+        assert!(!ran.stderr.contains("building"), "{ran:?}");
+    }
+}
+
+#[test]
+fn model_and_policy_of_the_command_line_count() {
+    let table = Table::new(SUM);
+    let ran = table.ask(&["--yes", "--json", "--model", "other", "the sum"]);
+    assert_eq!((ran.status, &ran.json()["usage"]["model"]), (0, &json!("other")), "{ran:?}");
+    let policy = "name = 'mine'\nextends = 'open'\n[[rule]]\nid = 'no-sum'\naction = 'block'\n\
+                  severity = 'high'\nkind = 'call'\nnames = ['sum']\nwhy = 'no sums'\n";
+    std::fs::write(table.ground.here().join("mine.toml"), policy).unwrap();
+    let ran = table.ask(&["--yes", "--policy", "mine.toml", "the sum"]);
+    assert!(ran.status != 0 && ran.stderr.contains("Blocked call: sum()"), "{ran:?}");
+    let ran = table.ask(&["--yes", "--policy", "nope", "the sum"]);
+    let said = "there is no preset or file nope; presets are strict, data and open";
+    assert!(ran.status == 125 && ran.stderr.contains(said), "{ran:?}");
+}
+
+#[test]
 fn a_chat_remembers_variables() {
     let turns = "[[turn]]\ncode = \"x = 20; open('a.txt', 'w').close()\"\n[[turn]]\ntext = 'Noted.'\n\
                  [[turn]]\ncode = 'print(x + 1)'\n[[turn]]\ntext = 'It is 21.'\n";
@@ -127,5 +164,32 @@ fn a_chat_remembers_variables() {
         ran.stderr.contains("/workspace/a.txt") && ran.stderr.contains("  and one more"),
         "{}",
         ran.stderr
+    );
+}
+
+#[test]
+fn nobody_is_asked_about_code_they_have_not_seen() {
+    let table = Table::new(SUM);
+    let question = ("[Y/n] ", "y\n");
+    let shown = on_terminal(table.command(&["ask", "the sum"]), &[question]);
+    let code = "So:\n```python\nprint(sum(range(10)))\n```\n";
+    assert_eq!(shown, format!("{code}silica: run this? [Y/n] y\n45\n"));
+    let shown = on_terminal(table.command(&["ask", "--json", "the sum"]), &[question]);
+    let code = "  print(sum(range(10)))\nsilica: run this? [Y/n] y\n{";
+    assert!(shown.starts_with(code), "{shown}");
+}
+
+#[test]
+fn a_chat_says_everything_once() {
+    let turns = "[[turn]]\ntext = \"As in:\\n```python\\nf(1)\\n```\"\ncode = 'print(6 * 7)'\n\
+                 [[turn]]\ntext = \"So it is:\\n```python\\nx = 42\\n```\"\n";
+    let table = Table::new(turns);
+    let typed = [("> ", "go\n"), ("[Y/n] ", "y\n"), ("> ", "/quit\n")];
+    let shown = on_terminal(table.command(&["chat"]), &typed);
+    let (_, shown) = shown.split_once("> ").unwrap();
+    assert_eq!(
+        shown,
+        "go\nAs in:\n```python\nf(1)\n```\n  print(6 * 7)\nsilica: run this? [Y/n] y\n42\n\
+         So it is:\n```python\nx = 42\n```\n> /quit\n"
     );
 }

@@ -73,7 +73,7 @@ fn a_policy_of_ones_own_is_read_from_a_file() {
     assert!(ran.stderr.ends_with("under the policy mine: a person has to approve it\n"), "{ran:?}");
     let ran = check(place.path(), &["a.py", "--policy", "bad.toml"]);
     assert_eq!(ran.status, 2, "{ran:?}");
-    assert!(ran.stderr.contains("read the policy bad.toml"), "{ran:?}");
+    assert!(ran.stderr.contains("silica: cannot use the policy bad.toml\n  because: "), "{ran:?}");
 }
 
 #[test]
@@ -81,11 +81,14 @@ fn misuse_has_a_status_of_its_own() {
     let place = directory(&[("a.py", "print(1)"), ("long.py", &"x".repeat((1 << 20) + 1))]);
     std::fs::write(place.path().join("latin.py"), b"x = '\xe9'").unwrap();
     for (arguments, said) in [
-        (&["nowhere.py"][..], "silica: read nowhere.py"),
+        (&["nowhere.py"][..], "silica: cannot read nowhere.py\n  because: No such file"),
         (&["long.py"], "it has more than 1048576 bytes"),
         (&["latin.py"], "it is not UTF-8"),
         (&["a.py", "--policy", "lax"], "there is no preset or file lax"),
-        (&["a.py", "--policy", "lax.toml"], "silica: read lax.toml"),
+        (
+            &["a.py", "--policy", "lax.toml"],
+            "silica: cannot read lax.toml\n  because: No such file",
+        ),
         (&["a.py", "--colour"], "unexpected argument"),
         (&[], "required arguments were not provided"),
     ] {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use silica_domain::{Limits, LimitsMax};
 use silica_engine::template::{Home, TemplateName, load};
@@ -298,6 +299,40 @@ pub(crate) fn collect(mut child: Child) -> Ran {
     assert!(ended, "it hangs; stdout {stdout:?}, stderr {stderr:?}");
     let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
     Ran { status, stdout, stderr }
+}
+
+/// Runs on a terminal and types each line when the words before it have been shown anew; returns all
+/// that was to be seen, without colours.
+pub(crate) fn on_terminal(mut command: Command, typed: &[(&str, &str)]) -> String {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let controller = openpt(flags).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let terminal = fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    command
+        .stdin(terminal.try_clone().unwrap())
+        .stdout(terminal.try_clone().unwrap())
+        .stderr(terminal);
+    let mut child = command.spawn().unwrap();
+    // The program has the only other end.
+    drop(command);
+    let (mut controller, mut shown, mut from) = (fs::File::from(controller), String::new(), 0);
+    let (mut chunk, mut typed) = ([0; 4096], typed.iter().peekable());
+    // Linux ends a terminal that nobody else has open with EIO.
+    while let Ok(length @ 1..) = controller.read(&mut chunk) {
+        shown.push_str(std::str::from_utf8(&chunk[..length]).unwrap());
+        while let Some((awaited, line)) = typed.peek()
+            && let Some(at) = shown[from..].find(awaited)
+        {
+            from += at + awaited.len();
+            controller.write_all(line.as_bytes()).unwrap();
+            typed.next();
+        }
+    }
+    assert!(child.wait().unwrap().success(), "{shown}");
+    let colour = regex::Regex::new("\x1b\\[[0-9]*m").unwrap();
+    colour.replace_all(&shown, "").replace("\r\n", "\n")
 }
 
 /// Reads one line of a running program's stdout; the reader is to be kept.
