@@ -19,15 +19,17 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Reads seconds, `1.5`, `30s`, `2m`, `500ms`.
+/// Reads seconds, `1.5`, `30s`, `2m`, `1h`, `500ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time; write for example 30, 1.5s, 500ms or 2m");
+    let wrong = || format!("{text:?} is not a time; write for example 30, 1.5s, 500ms, 2m or 1h");
     let (number, factor) = if let Some(number) = text.strip_suffix("ms") {
         (number, 0.001)
     } else if let Some(number) = text.strip_suffix('s') {
         (number, 1.0)
     } else if let Some(number) = text.strip_suffix('m') {
         (number, 60.0)
+    } else if let Some(number) = text.strip_suffix('h') {
+        (number, 3600.0)
     } else {
         (text, 1.0)
     };

@@ -28,6 +28,8 @@ fn times() {
         ("1.5s", Some(1500)),
         ("500ms", Some(500)),
         ("2m", Some(120_000)),
+        ("1h", Some(3_600_000)),
+        ("h", None),
         ("0", Some(0)),
         ("-1", None),
         ("soon", None),
