@@ -50,7 +50,7 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
     if arguments.default {
-        print!("{}", document::file(&Settings::default()));
+        crate::show::text(&document::file(&Settings::default()))?;
         return Ok(0);
     }
     if let Some(path) = &arguments.check {
@@ -58,10 +58,10 @@ pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
     }
     let loaded = Settings::load(&arguments.flags, &environment()?, home::home()?.path())?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&show::json(&loaded))?);
+        crate::show::line(serde_json::to_string_pretty(&show::json(&loaded))?)?;
         return Ok(0);
     }
-    print!("{}", show::table(&loaded));
+    crate::show::text(&show::table(&loaded))?;
     for notice in &loaded.notices {
         eprintln!("silica: {notice}");
     }

@@ -12,7 +12,7 @@ use silica_engine::template::{Home, TemplateName, TemplateSource, load};
 use silica_engine::{CreateOptions, Engine, Interpreter, Unwatched};
 use silica_jail::cgroup::host::survey;
 
-use crate::home;
+use crate::{home, show};
 
 /// Arguments of `silica doctor`.
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<i32> {
     if arguments.json {
         print_json(&findings, can_run)?;
     } else {
-        print_table(&findings, can_run);
+        print_table(&findings, can_run)?;
     }
     Ok(i32::from(!can_run))
 }
@@ -145,11 +145,20 @@ fn control_groups() -> Vec<Finding> {
     for (controller, reason) in &survey.missing {
         let finding =
             Finding::new(&format!("cgroup {}", controller.name()), State::Limited, reason);
-        findings.push(finding.with_remedy(
-            "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes silica …",
-        ));
+        findings.push(finding.with_remedy(if is_unified(controller.name()) {
+            "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes silica …"
+        } else {
+            "run as root: systemd hands no part of cgroup v1 to users"
+        }));
     }
     findings
+}
+
+/// Whether a controller is, or could be, in the hierarchy that systemd hands parts of to users.
+fn is_unified(controller: &str) -> bool {
+    let groups = read("/proc/self/cgroup");
+    let of_v1 = groups.lines().filter_map(|line| line.split(':').nth(1));
+    !of_v1.flat_map(|names| names.split(',')).any(|name| name == controller)
 }
 
 /// Starts a zone and, if a template is built, a sandbox in it: the proof of everything else.
@@ -255,15 +264,18 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-fn print_table(findings: &[Finding], can_run: bool) {
-    for finding in findings {
-        println!("{:<8} {:<28} {}", finding.state.mark(), finding.name, finding.detail);
-        if let Some(remedy) = &finding.remedy {
-            println!("{:<8} {:<28} → {remedy}", "", "");
+fn print_table(findings: &[Finding], can_run: bool) -> Result<()> {
+    for (index, finding) in findings.iter().enumerate() {
+        let (mark, name) = (finding.state.mark(), &finding.name);
+        show::line(format_args!("{mark:<8} {name:<28} {}", finding.detail))?;
+        // What helps several in a row is said once, below the last.
+        let again = findings.get(index + 1).is_some_and(|next| next.remedy == finding.remedy);
+        if let Some(remedy) = finding.remedy.as_ref().filter(|_| !again) {
+            show::line(format_args!("{:<8} {:<28} → {remedy}", "", ""))?;
         }
     }
     let verdict = if can_run { "Sandboxes can run here." } else { "Sandboxes cannot run here." };
-    println!("\n{verdict}");
+    show::line(format_args!("\n{verdict}"))
 }
 
 fn print_json(findings: &[Finding], can_run: bool) -> Result<()> {
@@ -276,6 +288,5 @@ fn print_json(findings: &[Finding], can_run: bool) -> Result<()> {
         })
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
-    println!("{}", serde_json::to_string_pretty(&json!({"can_run": can_run, "findings": rows}))?);
-    Ok(())
+    show::line(serde_json::to_string_pretty(&json!({"can_run": can_run, "findings": rows}))?)
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod show;
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ async fn run_one(
 fn finish(sandbox: &Sandbox, options: &CreateOptions, report: &Report, json: bool) -> Result<()> {
     if json {
         let value = show::json(report, sandbox.containment());
-        println!("{}", serde_json::to_string(&value)?);
+        crate::show::line(value)?;
     } else {
         show::ending(report, &options.limits);
     }
@@ -152,7 +152,14 @@ fn ctrl_c() -> mpsc::Receiver<Control> {
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(async move {
         for interrupt in [Control::Interrupt, Control::Kill] {
-            if tokio::signal::ctrl_c().await.is_err() || sender.send(interrupt).await.is_err() {
+            if tokio::signal::ctrl_c().await.is_err() {
+                return;
+            }
+            // Code may take the first as it likes, and say nothing of it.
+            if interrupt == Control::Interrupt {
+                eprintln!("silica: interrupted; press Ctrl-C again to end it");
+            }
+            if sender.send(interrupt).await.is_err() {
                 return;
             }
         }
@@ -177,9 +184,12 @@ fn read_code(arguments: &RunArgs) -> Result<String> {
             (read_bounded(opened, &file.display().to_string())?, file.display().to_string())
         }
         (None, _) => {
-            use std::io::IsTerminal;
             if std::io::stdin().is_terminal() {
-                bail!("nothing to run: give a file, -c CODE, or code on standard input");
+                // Only whoever asks for it waits for what is typed.
+                if arguments.file.is_none() {
+                    bail!("nothing to run: give a file, -c CODE, or code on standard input");
+                }
+                eprintln!("silica: reading code from the terminal; end it with Ctrl-D");
             }
             (read_bounded(std::io::stdin().lock(), "standard input")?, "standard input".to_owned())
         }

@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
-use crate::{home, model};
+use crate::{home, model, show};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
@@ -356,17 +356,19 @@ fn warn_if_public(settings: &Settings, address: IpAddr) {
 }
 
 fn announce(print: Print, url: &str, key: Option<&str>) {
-    match (print, key) {
-        (Print::Json, key) => println!("{}", json!({"url": url, "key": key})),
-        (Print::Text, None) => println!("silica is listening on {url}"),
-        (Print::Text, Some(key)) => println!(
+    let words = match (print, key) {
+        (Print::Json, key) => json!({"url": url, "key": key}).to_string(),
+        (Print::Text, None) => format!("silica is listening on {url}"),
+        (Print::Text, Some(key)) => format!(
             "silica is listening on {url}\n\n\
              This is your key. It is shown only now; make others with `silica key create`.\n\n  \
              export SILICA_URL={url} SILICA_KEY={key}\n\n\
              Try it:\n\n  \
              curl -s $SILICA_URL/v1/run -H \"X-API-Key: $SILICA_KEY\" -d '{{\"code\": \"print(6 * 7)\"}}'\n"
         ),
-    }
+    };
+    // A server serves, also if nobody reads what it says of itself.
+    let _ = show::line(words);
 }
 
 /// Ctrl-C or a polite end by whoever started this; once to stop, twice to stop at once. What is left

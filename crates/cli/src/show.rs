@@ -15,6 +15,13 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
     Ok(())
 }
 
+/// Writes data that ends in a line's end itself.
+pub(crate) fn text(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
 /// Whether a command failed only because nobody reads its output any more.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     let is_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;

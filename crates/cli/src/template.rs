@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use clap::{Args, Subcommand};
 use silica_engine::template::{
-    Home, Spec, TemplateName, TemplateSource, TerminalProgress, build, list, load, remove,
+    Home, Spec, SpecError, Template, TemplateName, TemplateSource, TerminalProgress, build, list,
+    load, remove,
 };
 
-use crate::home;
+use crate::{home, show};
 
 /// Arguments of `silica template`.
 #[derive(Debug, Args)]
@@ -59,12 +60,16 @@ pub(crate) fn run(arguments: TemplateArgs) -> Result<i32> {
 
 /// A name is a name; anything with a slash or a dot in it is a path.
 fn spec(home: &Home, template: &str) -> Result<Spec> {
-    let source = if template.contains(['/', '.']) {
-        TemplateSource::from_path(Path::new(template))
-    } else {
-        TemplateSource::find(home, &TemplateName::new(template)?)?
-    };
-    Ok(source.spec()?)
+    if !template.contains(['/', '.']) {
+        return Ok(TemplateSource::find(home, &TemplateName::new(template)?)?.spec()?);
+    }
+    TemplateSource::from_path(Path::new(template)).spec().map_err(|error| match error {
+        // Its own words would call every such file template.toml.
+        SpecError::Toml(error) => {
+            Error::from(error).context(format!("{template} is not understood"))
+        }
+        error => Error::from(error).context(format!("cannot use {template}")),
+    })
 }
 
 fn build_one(home: &Home, template: &str) -> Result<()> {
@@ -84,28 +89,31 @@ fn build_one(home: &Home, template: &str) -> Result<()> {
 
 fn list_all(home: &Home) -> Result<()> {
     let built = list(home)?;
-    println!("{:<20} {:<10} {:>9} {:>9}  DESCRIPTION", "NAME", "PYTHON", "PACKAGES", "MB");
+    let row = |name: &str, [python, packages, megabytes, description]: [&str; 4]| {
+        show::line(format_args!(
+            "{name:<20} {python:<10} {packages:>9} {megabytes:>9}  {description}"
+        ))
+    };
+    row("NAME", ["PYTHON", "PACKAGES", "MB", "DESCRIPTION"])?;
     for listed in &built {
+        let name = listed.name.as_str();
         match &listed.build {
-            Ok(template) => {
-                let manifest = &template.manifest;
-                println!(
-                    "{:<20} {:<10} {:>9} {:>9}  {}",
-                    manifest.name,
-                    manifest.python_version,
-                    manifest.packages.len(),
-                    manifest.bytes / 1_000_000,
-                    manifest.description,
-                );
+            Ok(Template { manifest, .. }) => {
+                let packages = manifest.packages.len().to_string();
+                let megabytes = (manifest.bytes / 1_000_000).to_string();
+                row(
+                    name,
+                    [&manifest.python_version, &packages, &megabytes, &manifest.description],
+                )?;
             }
-            Err(error) => println!("{:<20} damaged: {error}", listed.name),
+            Err(error) => show::line(format_args!("{name:<20} damaged: {error}"))?,
         }
     }
     for name in TemplateSource::builtin_names() {
         if !built.iter().any(|listed| listed.name.as_str() == name) {
-            println!(
+            show::line(format_args!(
                 "{name:<20} not built yet; built on first use, or now by: silica template build {name}"
-            );
+            ))?;
         }
     }
     Ok(())
@@ -113,19 +121,24 @@ fn list_all(home: &Home) -> Result<()> {
 
 fn show(home: &Home, name: &str, json: bool) -> Result<()> {
     let Some(template) = load(home, &TemplateName::new(name)?)? else {
+        // Whoever cannot build it is told what there is.
+        TemplateSource::find(home, &TemplateName::new(name)?)?;
         bail!("template {name} is not built; build it with: silica template build {name}");
     };
     let manifest = &template.manifest;
     if json {
-        println!("{}", serde_json::to_string_pretty(manifest)?);
-        return Ok(());
+        return show::line(serde_json::to_string_pretty(manifest)?);
     }
-    println!("name         {}", manifest.name);
-    println!("description  {}", manifest.description);
-    println!("python       {}", manifest.python_version);
-    println!("folder       {}", template.folder().display());
-    println!("size         {} MB", manifest.bytes / 1_000_000);
-    println!("preloaded    {}", manifest.preload.join(", "));
-    println!("packages     {}", manifest.packages.join(", "));
+    for (name, value) in [
+        ("name", manifest.name.clone()),
+        ("description", manifest.description.clone()),
+        ("python", manifest.python_version.clone()),
+        ("folder", template.folder().display().to_string()),
+        ("size", format!("{} MB", manifest.bytes / 1_000_000)),
+        ("preloaded", manifest.preload.join(", ")),
+        ("packages", manifest.packages.join(", ")),
+    ] {
+        show::line(format_args!("{name:<12} {value}"))?;
+    }
     Ok(())
 }

@@ -6,6 +6,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use silica_jail::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule};
 
+use crate::show;
+
 /// Prints every call that a rule names, and what happens to the rest.
 pub(crate) fn print() -> Result<()> {
     let mut rows: Vec<Value> = RULES.iter().flat_map(rows).collect();
@@ -14,8 +16,7 @@ pub(crate) fn print() -> Result<()> {
         "calls": rows,
         "others": {"known_max": HIGHEST_KNOWN, "known": "EPERM", "unknown": "ENOSYS"},
     });
-    println!("{}", serde_json::to_string_pretty(&table)?);
-    Ok(())
+    show::line(serde_json::to_string_pretty(&table)?)
 }
 
 fn rows(rule: &Rule) -> impl Iterator<Item = Value> {

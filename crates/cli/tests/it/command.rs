@@ -1,12 +1,14 @@
 //! `silica run` as people use it: where code comes from, what is shown, how it ends.
 
 use std::io::{BufRead, Read};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
 use rustix::process::Signal;
 
-use crate::ground::{Ground, PYTHON, SILICA, collect, finish, first_line, signal, start};
+use crate::ground::{
+    Ground, PYTHON, SILICA, collect, finish, first_line, on_terminal, signal, start,
+};
 
 #[test]
 fn code_comes_from_a_file_an_argument_or_stdin() {
@@ -22,6 +24,15 @@ fn code_comes_from_a_file_an_argument_or_stdin() {
     for (ran, expected) in runs {
         assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, expected, ""));
     }
+}
+
+#[test]
+fn code_can_be_typed() {
+    let ground = Ground::new(PYTHON);
+    let mut command = ground.command();
+    command.arg("-");
+    let shown = on_terminal(command, &[("end it with Ctrl-D", "print(6 * 7)\n\x04")]);
+    assert!(shown.ends_with("print(6 * 7)\n42\n"), "{shown:?}");
 }
 
 #[test]
@@ -178,7 +189,9 @@ fn second_ctrl_c_ends_code_that_ignores_the_first() {
     assert_eq!(answer, "ignored\n");
     assert!(child.try_wait().unwrap().is_none());
     signal(child.id(), Signal::INT);
-    assert_eq!(collect(child).status, 130);
+    let ran = collect(child);
+    let said = "silica: interrupted; press Ctrl-C again to end it\n";
+    assert!(ran.status == 130 && ran.stderr.starts_with(said), "{ran:?}");
 }
 
 #[test]
@@ -190,6 +203,47 @@ fn reader_that_leaves_early_is_no_failure() {
     command.args(["-c", &format!("set -o pipefail; {line}")]);
     let ran = finish(command.env("SILICA_HOME", ground.home()));
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "0\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn commands_whose_reader_has_gone_end_quietly() {
+    let ground = Ground::new(PYTHON);
+    for arguments in [
+        &["run", "--template", "python", "--json", "-c", "1"][..],
+        &["config"],
+        &["config", "--json"],
+        &["config", "--default"],
+        &["template", "list"],
+        &["template", "show", "python"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["doctor", "--calls"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(SILICA);
+        command.args(arguments).env("SILICA_HOME", ground.home());
+        let ran = collect(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn templates_that_are_not_there_or_not_right_are_told_by_their_names() {
+    let ground = Ground::new(PYTHON);
+    std::fs::write(ground.here().join("bad.toml"), "name = 'mine'\nnumber = 1\n").unwrap();
+    for (arguments, said) in [
+        (["show", "nope"], "silica: there is no template `nope`; built in are: "),
+        (
+            ["build", "./bad.toml"],
+            "silica: ./bad.toml is not understood\n  because: TOML parse error at line 2",
+        ),
+    ] {
+        let mut command = Command::new(SILICA);
+        command.arg("template").args(arguments).current_dir(ground.here());
+        let ran = finish(command.env("SILICA_HOME", ground.home()));
+        assert!(ran.status == 125 && ran.stderr.starts_with(said), "{ran:?}");
+    }
 }
 
 #[test]
@@ -331,7 +385,8 @@ fn template_is_listed_and_shown() {
     assert!(list.stdout.lines().any(|line| line.starts_with("python ")), "{}", list.stdout);
     let show = template(&["show", "python"]);
     assert!(show.stdout.contains("name         python"), "{}", show.stdout);
-    let missing = template(&["show", "nothing"]);
+    let missing = template(&["show", "code-interpreter"]);
     assert_eq!(missing.status, 125);
-    assert!(missing.stderr.contains("template nothing is not built"), "{}", missing.stderr);
+    let said = "build it with: silica template build code-interpreter";
+    assert!(missing.stderr.contains(said), "{}", missing.stderr);
 }
