@@ -166,7 +166,6 @@ impl Common {
             policy: self.policy.as_deref().map(check::named_or_text).transpose()?,
             // There is nothing to warm up for one user.
             create: Create { fresh: true, ..Create::default() },
-            consent: Consent::Given,
             ..Ask::default()
         })
     }
@@ -231,9 +230,8 @@ impl Table {
         let (sender, mut events) = mpsc::channel::<Event>(EVENTS_MAX);
         let voice = Voice::new(sender);
         let (terminal, mut questions) = Terminal::new();
-        if !common.yes {
-            ask.consent = Consent::Everything(Arc::new(terminal));
-        }
+        ask.consent =
+            if common.yes { Consent::Given } else { Consent::Everything(Arc::new(terminal)) };
         let telling = async {
             let mut teller = Teller::new(telling, common.shows_code());
             loop {
