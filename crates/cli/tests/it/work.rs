@@ -8,7 +8,7 @@ use silica_jail::client::UseOfHost;
 use crate::ground::{Ground, SCIENCE, cell, print, text};
 
 /// Each prints `ok` when it worked.
-const TASKS: [(&str, &str); 25] = [
+const TASKS: [(&str, &str); 26] = [
     (
         "pandas",
         "import pandas as pd; d = pd.DataFrame({'a': [1, 2, 3]}).describe(); print('ok' if d.loc['mean', 'a'] == 2 else d)",
@@ -79,6 +79,10 @@ const TASKS: [(&str, &str); 25] = [
     (
         "loopback",
         "import socket, threading\ns = socket.create_server(('127.0.0.1', 0))\ndef serve():\n  c, _ = s.accept(); c.sendall(b'ok'); c.close()\nthreading.Thread(target=serve).start()\nprint(socket.create_connection(s.getsockname()).recv(9).decode()); s.close()",
+    ),
+    (
+        "names of services",
+        "import socket\nprint('ok' if (socket.getservbyname('https'), socket.getservbyport(53, 'udp'), socket.getprotobyname('tcp')) == (443, 'domain', 6) else '')",
     ),
     (
         "http",
