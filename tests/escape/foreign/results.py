@@ -28,6 +28,8 @@ class Results:
         found = cls()
         for case in ElementTree.fromstring(NOT_XML.sub("?", document.decode("utf-8", "replace"))).iter("testcase"):
             name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
+            if not name:
+                continue  # One that was begun and never came to an end.
             told = {child.tag: child for child in case}
             bad = told.get("failure", told.get("error"))
             end = "failed" if bad is not None else "skipped" if "skipped" in told else "passed"

@@ -62,7 +62,8 @@ class Place:
             "PYTHONPATH": ":".join([str(self.libraries), *(sites if part.suite != CPYTHON else [])]),
         }
         words = [f"{name}={value}" for name, value in variables.items()]
-        return ["env", "-i", *words, self.find(self.manifest["base_interpreter"]), *self.arguments(part, sites)]
+        # Whoever runs this in the background ignores Ctrl-C, and would hand that down.
+        return ["env", "-i", "--default-signal", *words, self.find(self.manifest["base_interpreter"]), *self.arguments(part, sites)]
 
     def arguments(self, part: Part, sites: list[str]) -> list[str]:
         if part.suite == CPYTHON:
