@@ -192,7 +192,7 @@ impl<'a> Master<'a> {
                 self.reap()?;
             }
             for shell in ready.shells {
-                self.shell_reports(shell, &mut packet)?;
+                self.shell_reports(shell)?;
             }
             for (template, role) in ready.zygotes {
                 self.zygote_reports(&template, role, &mut packet)?;
