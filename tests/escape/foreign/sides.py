@@ -145,7 +145,9 @@ class Outside:
             (home.parent / name).write_text(f"{Path('/etc', name).read_text().rstrip()}\n{line}\n")
         binds = " && ".join(f'mount --bind "{home.parent / name}" /etc/{name}' for name in lines)
         script = f'ip link set lo up && {binds} && exec "$@"'
-        return ["unshare", "--net", "--mount", "sh", "-c", script, "sh", *as_user(self.uid)]
+        # Some tests leave processes behind; these end with the namespace.
+        apart = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        return [*apart, "sh", "-c", script, "sh", *as_user(self.uid)]
 
     def close(self) -> None:
         pass
