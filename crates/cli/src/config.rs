@@ -10,8 +10,6 @@ mod document;
 pub(crate) mod error;
 mod file;
 mod flags;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
 mod given;
 mod keys;
 pub(crate) mod load;

@@ -1,7 +1,127 @@
-//! The binary `silica`; everything it does is in the library beside it.
+//! The binary `silica`: the only reader of arguments, environment and configuration.
+//!
+//! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
+
+mod approvals;
+mod ask;
+mod audit;
+mod check;
+mod client;
+mod config;
+mod doctor;
+mod home;
+mod key;
+mod model;
+mod run;
+mod serve;
+mod show;
+mod template;
+mod top;
+mod units;
 
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+use silica_engine::template::BuildError;
+use silica_store::StoreError;
+
+/// The first argument with which the engine starts this program as a zone. Not for users.
+const ZONE_ARGUMENT: &str = "__zone";
+
+/// A code interpreter you own: untrusted Python, contained, in milliseconds.
+#[derive(Debug, Parser)]
+#[command(name = "silica", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run code in a sandbox of its own and show what comes out
+    Run(Box<run::RunArgs>),
+    /// Read code and tell what a policy makes of it, without running it
+    Check(check::CheckArgs),
+    /// Ask in plain words: a model writes code, the code runs, the answer comes back
+    Ask(Box<ask::AskArgs>),
+    /// Ask again and again: variables and files stay
+    Chat(Box<ask::ChatArgs>),
+    /// Serve sandboxes over HTTP, with keys, quotas and an audit log
+    Serve(Box<serve::ServeArgs>),
+    /// Watch the sandboxes of a running server
+    Top(top::TopArgs),
+    /// Build, list, show and remove templates
+    Template(template::TemplateArgs),
+    /// See what waits for a person on a running server, and decide
+    Approvals(approvals::ApprovalsArgs),
+    /// Make, list and revoke keys
+    Key(key::KeyArgs),
+    /// Look at the audit log, export it, and check that nobody changed it
+    Audit(audit::AuditArgs),
+    /// Tell what this host offers and enforces, and what is missing
+    Doctor(doctor::DoctorArgs),
+    /// Show the configuration of the server, and where each value comes from
+    Config(Box<config::ConfigArgs>),
+}
+
 fn main() -> ExitCode {
-    silica::main()
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
+        return exit_code(silica_jail::run_zone());
+    }
+    let command = Arguments::parse().command;
+    // The server's log is part of its configuration.
+    if !matches!(command, Command::Serve(_)) {
+        let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
+            .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+    let outcome = match command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Ask(arguments) => ask::run(&arguments),
+        Command::Chat(arguments) => ask::chat(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Approvals(arguments) => approvals::run(arguments),
+        Command::Template(arguments) => template::run(arguments),
+        Command::Key(arguments) => key::run(arguments),
+        Command::Audit(arguments) => audit::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+    };
+    match outcome {
+        // Whoever was reading has seen enough.
+        Err(error) if show::is_broken_pipe(&error) => exit_code(0),
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            complain(&error);
+            exit_code(EXIT_FAILURE)
+        }
+    }
+}
+
+/// The status for a request that could not be carried out, as distinct from code that failed.
+const EXIT_FAILURE: i32 = 125;
+
+fn exit_code(status: i32) -> ExitCode {
+    ExitCode::from((status & 0xff) as u8)
+}
+
+/// Prints an error with its causes, one per line, each said once.
+fn complain(error: &anyhow::Error) {
+    let mut last = String::new();
+    for (depth, cause) in error.chain().enumerate() {
+        let text = cause.to_string();
+        if text != last {
+            eprintln!("{}{text}", if depth == 0 { "silica: " } else { "  because: " });
+        }
+        last = text;
+    }
+    if let Some(error) = error.downcast_ref::<BuildError>() {
+        eprintln!("  what to do: {}", error.advice());
+    }
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
+    if let Some(advice) = store.and_then(StoreError::advice) {
+        eprintln!("  what to do: {advice}");
+    }
 }
