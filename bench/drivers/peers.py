@@ -18,6 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 # How long one piece of code may take.
 PATIENCE_SECONDS = 60
 
+# The most sessions that are ever open at once.
+SESSIONS_MAX = 128
+
 
 def version_of(package: str) -> str:
     return f"{package} {importlib.metadata.version(package)}"
@@ -159,7 +162,8 @@ class EryxSession:
         self.session = session
 
     def run(self, code: str) -> str:
-        return self.session.execute(code).stdout
+        printed = self.session.execute(code).stdout
+        return printed.decode() if isinstance(printed, bytes) else printed
 
     def close(self) -> None:
         self.session = None
@@ -173,7 +177,8 @@ class Monty:
     def __init__(self) -> None:
         import pydantic_monty
 
-        self.pool = pydantic_monty.Monty()
+        # Room for a crowd: with fewer, one more session would wait for another to end.
+        self.pool = pydantic_monty.Monty(max_processes=SESSIONS_MAX)
         self.pool.__enter__()
 
     def open(self) -> MontySession:

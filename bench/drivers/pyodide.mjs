@@ -24,14 +24,16 @@ async function inside() {
       await pyodide.runPythonAsync(code);
       console.log(JSON.stringify({ output: printed }));
     } catch (error) {
-      console.log(JSON.stringify({ error: lastLine(String(error)) }));
+      console.log(JSON.stringify({ error: reason(String(error)) }));
     }
   }
 }
 
-function lastLine(text) {
+// The last line that names an error, which is where Python puts the reason, or else the last.
+function reason(text) {
   const lines = text.split("\n").map((line) => line.trim()).filter((line) => line);
-  return lines[lines.length - 1] ?? "no reason";
+  const named = lines.filter((line) => /^[\w.]*(Error|Exception): /.test(line) && !line.startsWith("Error: "));
+  return named[named.length - 1] ?? lines[lines.length - 1] ?? "no reason";
 }
 
 class Place {
@@ -129,7 +131,7 @@ async function main() {
     try {
       console.log(JSON.stringify(await acts[request.do](request)));
     } catch (error) {
-      console.log(JSON.stringify({ error: lastLine(String(error)) }));
+      console.log(JSON.stringify({ error: reason(String(error)) }));
     }
   }
   await Promise.all([...sessions.values()].map((place) => place.close()));

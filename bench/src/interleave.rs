@@ -15,12 +15,10 @@ use crate::statistics::Samples;
 pub(crate) struct Effort {
     pub(crate) warm_ups: usize,
     pub(crate) samples: usize,
-    /// A lane that has used this up takes no more samples, once it has [`SAMPLES_MIN`].
+    /// A lane that has used this up takes no more samples, once it has the least.
     pub(crate) lane: Duration,
+    pub(crate) samples_least: usize,
 }
-
-/// Fewer say nothing about a median.
-pub(crate) const SAMPLES_MIN: usize = 3;
 
 /// One of the things that take turns.
 pub(crate) struct Lane<'a> {
@@ -57,7 +55,7 @@ impl<'a> Lane<'a> {
     }
 
     fn wants_more(&self, effort: Effort) -> bool {
-        let enough = self.samples.len() >= SAMPLES_MIN && self.spent >= effort.lane;
+        let enough = self.samples.len() >= effort.samples_least && self.spent >= effort.lane;
         self.failed.is_none() && self.samples.len() < effort.samples && !enough
     }
 }

@@ -87,8 +87,10 @@ pub(crate) const SOAK: (&str, Measure) = ("soak", soak::run);
 impl Bench {
     /// Something that takes milliseconds.
     fn effort(&self) -> Effort {
-        let quick = Effort { warm_ups: 1, samples: 8, lane: Duration::from_secs(2) };
-        self.pick(quick, Effort { warm_ups: 3, samples: 60, lane: Duration::from_secs(14) })
+        let second = Duration::from_secs(1);
+        let quick = Effort { warm_ups: 0, samples: 5, lane: second, samples_least: 1 };
+        let full = Effort { warm_ups: 3, samples: 60, lane: second * 14, samples_least: 5 };
+        self.pick(quick, full)
     }
 
     /// Of the two, the one for this run.

@@ -17,7 +17,7 @@ use crate::statistics::{Samples, Summary};
 const ROUNDS: usize = 400;
 
 /// The work of one round, sized so that a timer's tick does not fill it.
-const STEPS: u64 = 400_000;
+const STEPS: u64 = 1_600_000;
 
 /// How much longer than the median one round in ten may take.
 const SPREAD_MAX: f64 = 1.25;

@@ -220,7 +220,7 @@ fn python(
         command.env("BENCH_PYTHON", around.plain.interpreter());
         command.env("BENCH_SITE", around.plain.site());
     }
-    Driver::start(name, command)
+    Driver::start(command)
 }
 
 fn pyodide(place: &Place) -> Result<Driver> {
@@ -228,7 +228,7 @@ fn pyodide(place: &Place) -> Result<Driver> {
     let program = place.driver("pyodide.mjs")?;
     let mut command = Command::new("node");
     command.arg(program).arg(modules.join("pyodide/pyodide.mjs"));
-    Driver::start("pyodide", command)
+    Driver::start(command)
 }
 
 /// A Python with E2B's SDK in an environment of its own.

@@ -18,12 +18,9 @@ const CROWD_PATIENCE: Duration = Duration::from_secs(40);
 const LIBRARY: &str = "Silica, as a library";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
-    let effort = Effort {
-        warm_ups: 0,
-        samples: bench.pick(2, 5),
-        lane: bench.pick(CROWD_PATIENCE / 10, CROWD_PATIENCE),
-    };
-    let patience = bench.pick(CROWD_PATIENCE / 4, CROWD_PATIENCE);
+    let patience = bench.pick(CROWD_PATIENCE / 10, CROWD_PATIENCE);
+    let samples = bench.pick(1, 5);
+    let effort = Effort { warm_ups: 0, samples, lane: patience, samples_least: 1 };
     let mut served = bench.serve(POOL_SIZE)?;
     let library = Library::start(&bench.silica.home, &bench.silica.template)?;
     let mut lanes = vec![

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::Place;
 use super::driver::Driver;
 use super::spawn::{ARGUMENT, BUNDLE, NAME, PROGRAM, Plan};
-use super::{PLAIN, Place};
 use crate::plain::Plain;
 
 /// The host's directories that an interpreter needs.
@@ -23,28 +23,24 @@ pub(super) fn plain(_place: &Place, plain: &Plain) -> Result<Driver> {
             .arg("--version")
             .env("LD_LIBRARY_PATH", plain.libraries()),
     );
-    start(PLAIN, &Plan { version, ..direct(plain, &[PROGRAM]) }, false)
+    start(&Plan { version, ..direct(plain, &[PROGRAM]) }, false)
 }
 
 pub(super) fn bubblewrap(place: &Place, plain: &Plain) -> Result<Driver> {
     place.program("bwrap", "bubblewrap")?;
     let version = first_words(Command::new("bwrap").arg("--version"));
-    let command = [
-        "bwrap",
-        "--unshare-all",
-        "--die-with-parent",
-        "--ro-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        "/tmp",
-        PROGRAM,
-    ];
-    start("bubblewrap", &Plan { version, ..direct(plain, &command) }, false)
+    let around = ["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"];
+    let made = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"];
+    let mut command = vec!["bwrap".to_owned()];
+    command.extend(around.iter().chain(&made).map(|word| (*word).to_owned()));
+    // What lay below one of these is put back.
+    for directory in directories(plain) {
+        let directory = directory.display().to_string();
+        command.extend(["--ro-bind".to_owned(), directory.clone(), directory]);
+    }
+    command.push(PROGRAM.to_owned());
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    start(&Plan { version, ..direct(plain, &command) }, false)
 }
 
 pub(super) fn crun(place: &Place, plain: &Plain) -> Result<Driver> {
@@ -54,11 +50,7 @@ pub(super) fn crun(place: &Place, plain: &Plain) -> Result<Driver> {
     let root = state.display().to_string();
     let command = ["crun", "--root", &root, "--cgroup-manager=disabled", "run", "-b", BUNDLE, NAME];
     let container = Some(description(place, plain, "crun")?);
-    start(
-        "crun",
-        &Plan { version, container, ..direct(plain, &command) },
-        only_version_two_is_missing(),
-    )
+    start(&Plan { version, container, ..direct(plain, &command) }, only_version_two_is_missing())
 }
 
 pub(super) fn runsc(place: &Place, plain: &Plain) -> Result<Driver> {
@@ -79,7 +71,7 @@ pub(super) fn runsc(place: &Place, plain: &Plain) -> Result<Driver> {
         NAME,
     ];
     let container = Some(description(place, plain, "runsc")?);
-    start("runsc", &Plan { version, container, ..direct(plain, &command) }, false)
+    start(&Plan { version, container, ..direct(plain, &command) }, false)
 }
 
 pub(super) fn podman(place: &Place, plain: &Plain) -> Result<Driver> {
@@ -117,7 +109,7 @@ pub(super) fn podman(place: &Place, plain: &Plain) -> Result<Driver> {
     let environment =
         std::env::vars().filter(|(name, _)| name == "PATH" || name == "HOME").collect();
     let whole = Plan { version, environment, ..direct(plain, &words) };
-    start("podman", &whole, only_version_two_is_missing())
+    start(&whole, only_version_two_is_missing())
 }
 
 /// A plan that is a command line and nothing else.
@@ -135,7 +127,7 @@ fn direct(plain: &Plain, command: &[&str]) -> Plan {
 
 /// Starts the driver, where asked in a mount namespace in which control groups look as this
 /// peer wants them.
-fn start(name: &str, plan: &Plan, own_view_of_groups: bool) -> Result<Driver> {
+fn start(plan: &Plan, own_view_of_groups: bool) -> Result<Driver> {
     let own = std::env::current_exe().context("this program has no path")?;
     let mut command = if own_view_of_groups {
         let mut command = Command::new("unshare");
@@ -146,7 +138,7 @@ fn start(name: &str, plan: &Plan, own_view_of_groups: bool) -> Result<Driver> {
         Command::new(own)
     };
     command.arg(ARGUMENT);
-    Driver::start_with(name, command, &serde_json::to_value(plan)?)
+    Driver::start_with(command, serde_json::to_value(plan)?)
 }
 
 /// Whether control groups of version 1 are in the way of those who know only version 2.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Contender, Run};
 
 /// How long one answer may take. A crowd of slow starters is the longest.
-const ANSWER_PATIENCE: Duration = Duration::from_mins(3);
+const ANSWER_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The longest answer; outputs of programs are short.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -23,53 +23,95 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 16 << 10;
 
 pub(super) struct Driver {
+    /// How it is started, and what it is told first.
+    command: Command,
+    first: Value,
+    /// Nothing once it has failed to answer; it is started again when it is needed.
+    live: Option<Live>,
+    pub(super) version: String,
+}
+
+/// A driver that runs.
+struct Live {
     process: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     /// Where it complains; nobody looks unless it ends.
     stderr: File,
     read: Vec<u8>,
-    pub(super) version: String,
 }
 
 impl Driver {
     /// Starts one and waits until it says that it is ready.
-    pub(super) fn start(name: &str, command: Command) -> Result<Self> {
-        Self::start_with(name, command, &Value::Null)
+    pub(super) fn start(command: Command) -> Result<Self> {
+        Self::start_with(command, Value::Null)
     }
 
     /// The same; it is told something first, unless that is nothing.
-    pub(super) fn start_with(name: &str, mut command: Command, first: &Value) -> Result<Self> {
+    pub(super) fn start_with(command: Command, first: Value) -> Result<Self> {
+        let mut driver = Self { command, first, live: None, version: String::new() };
+        driver.bring_up()?;
+        Ok(driver)
+    }
+
+    fn bring_up(&mut self) -> Result<&mut Live> {
+        if self.live.is_none() {
+            let mut live = Live::start(&mut self.command)?;
+            if !self.first.is_null() {
+                live.say(&self.first)?;
+            }
+            let ready = live.answer()?;
+            ready["version"].as_str().unwrap_or_default().clone_into(&mut self.version);
+            self.live = Some(live);
+        }
+        self.live.as_mut().context("it was just started")
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value> {
+        let live = self.bring_up()?;
+        let answer = live.say(request).and_then(|()| live.answer());
+        if answer.is_err() {
+            // An answer that comes late would be taken for the next one.
+            self.live = None;
+        }
+        let answer = answer?;
+        match answer["error"].as_str() {
+            Some(error) => bail!("{error}"),
+            None => Ok(answer),
+        }
+    }
+
+    fn timed(&mut self, request: &Value) -> Result<Run> {
+        let answer = self.ask(request)?;
+        Ok(Run {
+            took: seconds(&answer)?,
+            output: answer["output"].as_str().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+impl Live {
+    fn start(command: &mut Command) -> Result<Self> {
         let stderr = tempfile::tempfile()?;
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr.try_clone()?)
             .spawn()
-            .with_context(|| format!("cannot start the driver of {name}"))?;
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         let stdin = process.stdin.take();
         let stdout = process.stdout.take().context("stdout is piped")?;
-        let (read, version) = (Vec::new(), String::new());
-        let mut driver = Self { process, stdin, stdout, stderr, read, version };
-        let ready = if first.is_null() { driver.answer()? } else { driver.ask(first)? };
-        ready["version"].as_str().unwrap_or_default().clone_into(&mut driver.version);
-        Ok(driver)
+        Ok(Self { process, stdin, stdout, stderr, read: Vec::new() })
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Value> {
+    fn say(&mut self, request: &Value) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the driver has been stopped")?;
-        stdin.write_all(format!("{request}\n").as_bytes()).context("the driver ended")?;
-        self.answer()
+        stdin.write_all(format!("{request}\n").as_bytes()).context("the driver ended")
     }
 
     fn answer(&mut self) -> Result<Value> {
         let line = self.line(Instant::now() + ANSWER_PATIENCE)?;
-        let answer: Value =
-            serde_json::from_str(&line).with_context(|| format!("the driver said {line:?}"))?;
-        if let Some(error) = answer["error"].as_str() {
-            bail!("{error}");
-        }
-        Ok(answer)
+        serde_json::from_str(&line).with_context(|| format!("the driver said {line:?}"))
     }
 
     fn line(&mut self, deadline: Instant) -> Result<String> {
@@ -102,14 +144,6 @@ impl Driver {
         let _ = (&mut self.stderr).take(ANSWER_BYTES_MAX as u64).read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text);
         text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("without a word").to_owned()
-    }
-
-    fn timed(&mut self, request: &Value) -> Result<Run> {
-        let answer = self.ask(request)?;
-        Ok(Run {
-            took: seconds(&answer)?,
-            output: answer["output"].as_str().unwrap_or_default().to_owned(),
-        })
     }
 }
 
@@ -149,7 +183,7 @@ impl Contender for Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for Live {
     fn drop(&mut self) {
         /// How long a driver may take to end what it has started.
         const END_PATIENCE: Duration = Duration::from_secs(10);

@@ -219,7 +219,7 @@ fn comparison(page: &mut Page, section: &Section, table: &Table) {
     let _ = write!(page.text, "### {}\n\n{}\n\n", section.title, section.about);
     if !table.rows.is_empty() {
         let hint = match table.better {
-            Better::Less => "less is better; the thin line reaches to the 99th percentile",
+            Better::Less => "less is better; thin line: to the 99th percentile",
             Better::More => "more is better",
         };
         let picture = bars(section.title, hint, &table.unit, &contenders(table));

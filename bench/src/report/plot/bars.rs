@@ -36,7 +36,7 @@ pub(super) fn draw(title: &str, hint: &str, unit: &str, contenders: &[Bar]) -> C
     let (scale, axis) = axis(unit, contenders);
     let hint = match scale {
         Scale::Straight => hint.to_owned(),
-        Scale::Logarithmic => format!("{hint}; each step of the axis is ten times the one before"),
+        Scale::Logarithmic => format!("{hint}; axis: powers of ten"),
     };
     canvas.text((MARGIN, 36.0), Anchor::Start, "muted", &hint);
     let bottom = height - FOOT;

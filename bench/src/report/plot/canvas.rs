@@ -70,7 +70,7 @@ impl Canvas {
             Anchor::End => ("end", x - wide),
         };
         // A word that would leave the frame is moved back into it.
-        let shift = (self.width - (left + wide)).min(0.0) + (-left).max(0.0);
+        let shift = left.min(self.width - wide).max(0.0) - left;
         let x = x + shift;
         let escaped = escape(text);
         let _ = write!(
