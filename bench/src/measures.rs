@@ -89,7 +89,7 @@ impl Bench {
     fn effort(&self) -> Effort {
         let second = Duration::from_secs(1);
         let quick = Effort { warm_ups: 0, samples: 5, lane: second, samples_least: 1 };
-        let full = Effort { warm_ups: 3, samples: 60, lane: second * 14, samples_least: 5 };
+        let full = Effort { warm_ups: 3, samples: 60, lane: second * 10, samples_least: 5 };
         self.pick(quick, full)
     }
 

@@ -13,14 +13,14 @@ use crate::silica::{Library, cell, join_all};
 const CROWD: usize = 100;
 
 /// Nobody waits longer for a crowd; whoever would take longer is told with the estimate.
-const CROWD_PATIENCE: Duration = Duration::from_secs(40);
+const CROWD_PATIENCE: Duration = Duration::from_secs(30);
 
 const LIBRARY: &str = "Silica, as a library";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let patience = bench.pick(CROWD_PATIENCE / 10, CROWD_PATIENCE);
     let samples = bench.pick(1, 5);
-    let effort = Effort { warm_ups: 0, samples, lane: patience, samples_least: 1 };
+    let effort = Effort { warm_ups: 0, samples, lane: patience / 2, samples_least: 1 };
     let mut served = bench.serve(POOL_SIZE)?;
     let library = Library::start(&bench.silica.home, &bench.silica.template)?;
     let mut lanes = vec![

@@ -12,7 +12,7 @@ use crate::peers::Contender;
 const SETTLE: Duration = Duration::from_secs(2);
 
 const ALONE: &str = "the only sandbox";
-const LAST: &str = "the one after 200 idle ones";
+const LAST: &str = "one beside idle ones";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let (count, watch) = bench.pick((20, Duration::from_secs(3)), (200, Duration::from_secs(20)));
