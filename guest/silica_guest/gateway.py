@@ -36,37 +36,40 @@ def keep_objects_together(path: str = LIBRARY) -> bool:
 
 
 class Gate:
-    """The native calls with the entry buffer they share.
-
-    Everything is looked up here once, so that a child touches no more memory
-    than it must between fork and `enter`.
-    """
+    """The native calls, looked up before there is anything to share with children."""
 
     def __init__(self, sock: int, path: str = LIBRARY) -> None:
-        library = ctypes.CDLL(path)
-        size = library.silica_gate_entry_size()
-        if size <= 0:
-            raise OSError(f"the gate gives an entry size of {size}")
+        # A PyDLL keeps the interpreter's lock over a call: nobody else wants it, and giving it
+        # back would write to pages.
+        library, libc = ctypes.PyDLL(path), ctypes.PyDLL(None)
         self._sock = ctypes.c_int(sock)
-        self._buffer = ctypes.create_string_buffer(size)
-        self._entry = ctypes.c_void_p(ctypes.addressof(self._buffer))
+        self._fork = _bare_fork(libc)
+        self._each_library = libc.dl_iterate_phdr
         self._lock = library.silica_zygote_lock
-        self._wait = library.silica_zygote_wait
-        self._forked = library.silica_zygote_forked
-        self._enter = library.silica_enter
+        self._gather = library.silica_gather_libraries
+        self._serve = library.silica_zygote_serve
 
     def lock(self) -> int:
         """Locks the zygote itself down; negative is failure."""
         return self._lock(self._sock)
 
-    def wait(self) -> int:
-        """Blocks; 1 is a request for a child, 0 the order to leave."""
-        return self._wait(self._sock, self._entry)
+    def gather_libraries(self) -> int:
+        """Makes libraries cheap to fork; negative where the kernel has no part in it, which is no failure."""
+        return self._gather(self._each_library)
 
-    def forked(self, pid: int) -> int:
-        """Tells the master of the child; a negative pid is a failed fork."""
-        return self._forked(self._sock, self._entry, ctypes.c_int(pid))
+    def serve(self) -> int:
+        """Forks on request. Returns 1 in each child, in its jail for good; in the zygote 0 or less, at the end."""
+        return self._serve(self._sock, self._fork)
 
-    def enter(self) -> int:
-        """In the child: goes into the jail for good; negative is failure."""
-        return self._enter(self._entry)
+
+def _bare_fork(libc: ctypes.PyDLL):
+    """Returns a fork that runs none of Python's hooks, and none of the libraries' where there is one.
+
+    A process with one thread has no lock that another thread could hold, so the hooks have
+    nothing to put right here; what they would reseed, `reseed` does. They touch 260 pages, a
+    quarter of what a child copies before its first cell.
+    """
+    try:
+        return libc._Fork  # glibc 2.34
+    except AttributeError:
+        return libc.fork

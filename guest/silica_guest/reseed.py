@@ -44,7 +44,7 @@ def reseed() -> None:
     """Gives this process its own randomness and thread id."""
     loaded = sys.modules
     if "random" in loaded:
-        # CPython does it on a fork with hooks; see zygote.bare_fork.
+        # CPython does it on a fork with hooks; see gateway.
         loaded["random"].seed()
     if "threading" in loaded:
         loaded["threading"].main_thread()._set_native_id()

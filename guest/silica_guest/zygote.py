@@ -1,7 +1,7 @@
 """Entry of a warm process that forks once per kernel: `python -I -S -B .../zygote.py`.
 
 Owns preloading, warming and the fork loop. It never sees user code or data:
-a child leaves through the gate before it reads its first frame.
+the gate forks, and returns here in a child that is in its jail already.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import _locale
 import gc
 import os
 import sys
-from collections.abc import Callable
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -18,7 +17,6 @@ from silica_guest import bundles, interpreter, kernel, reseed, wire  # noqa: E40
 from silica_guest.shell import Shell  # noqa: E402
 
 MASTER_FD = 3
-EXIT_NOT_ENTERED = 121
 ERROR_CHARS_MAX = 4000
 # CPython rewrites bytecode that has run eight times for the types it saw; done here, children
 # need not, and copy fewer pages.
@@ -154,45 +152,14 @@ def settle() -> None:
     assert_one_thread()
 
 
-def bare_fork() -> Callable[[], int]:
-    """Returns a fork that runs no hooks: -1 for failure, else as os.fork.
-
-    A process with one thread has no lock that another thread could hold, so CPython's and
-    the libraries' hooks have nothing to put right here; what they would reseed, `reseed`
-    does. They touch 260 pages, a quarter of what a child copies before its first cell.
-    The C library keeps the interpreter lock where it is, because a PyDLL does not let go of it.
-    """
-    import ctypes
-
-    try:
-        return ctypes.PyDLL(None)._Fork  # glibc 2.34
-    except AttributeError:
-        return hooked_fork
-
-
-def hooked_fork() -> int:
-    """os.fork with -1 for failure."""
-    try:
-        return os.fork()
-    except OSError:
-        return -1
-
-
 def serve_forks(gate, shell: Shell) -> int:
-    """Forks a kernel for every request; returns the zygote's exit code."""
-    fork = bare_fork()
-    while True:
-        wanted = gate.wait()
-        if wanted <= 0:
-            return 0 if wanted == 0 else 1
-        pid = fork()
-        if pid == 0:
-            if gate.enter() < 0:
-                os._exit(EXIT_NOT_ENTERED)
-            gc.enable()
-            reseed.reseed()
-            kernel.serve(shell)
-        gate.forked(pid)
+    """Lets the gate fork a kernel for every request; returns the zygote's exit code."""
+    ended = gate.serve()
+    if ended <= 0:
+        return 0 if ended == 0 else 1
+    gc.enable()
+    reseed.reseed()
+    return kernel.serve(shell)  # That never returns.
 
 
 def tell(packet: dict) -> None:
@@ -218,6 +185,7 @@ def main() -> int:
         settle()
         if gate.lock() < 0:
             raise OSError("the zygote could not be locked")
+        gate.gather_libraries()
     except Exception as error:
         tell({"type": "failed", "error": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]})
         return 1

@@ -2,8 +2,8 @@
 //!
 //! It is built twice from this source. As an ordinary library the zone master links it, for
 //! interpreters and commands that start by `exec`. As the freestanding `gate.so` the zygote loads
-//! it, so that no Python code takes part in the locking: Python forks, calls, and is called back
-//! locked in. Therefore: no `std`, no allocation, no libc; raw system calls only, and every step
+//! it, so that no Python code takes part in forking and locking: Python calls, and is returned to in
+//! each child, locked in. Therefore: no `std`, no allocation, no libc; raw system calls only, and every step
 //! either succeeds or ends the attempt.
 #![no_std]
 #![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
@@ -13,17 +13,18 @@ compile_error!("Silica's jail is written for and tested on x86-64 Linux only");
 
 mod arena;
 mod enter;
+mod libraries;
 mod sys;
 mod verify;
 mod zygote;
 
 pub use arena::{silica_arena_alloc, silica_arena_free, silica_arena_reserve};
 pub use enter::{FinalFilter, Step, enter, forsake, forsake_bounds, keep_calls, report_refusal};
+pub use libraries::{EachLibrary, Library, silica_gather_libraries};
 pub use sys::{Errno, Instruction};
 pub use zygote::{
-    ENTRY_FDS_MAX, Entry, EntryRequest, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,
-    RLIMITS_MAX, Rlimit, confine_zygote, silica_enter, silica_gate_entry_size,
-    silica_zygote_forked, silica_zygote_lock, silica_zygote_wait,
+    ENTRY_FDS_MAX, Entry, EntryRequest, Fork, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,
+    RLIMITS_MAX, Rlimit, confine_zygote, silica_zygote_lock, silica_zygote_serve,
 };
 
 /// The precompiled `core` names this symbol in its unwind tables; nothing here unwinds.

@@ -7,6 +7,7 @@ use core::arch::asm;
 pub struct Errno(pub i32);
 
 pub(crate) const EINTR: Errno = Errno(4);
+pub(crate) const EAGAIN: Errno = Errno(11);
 pub(crate) const EIO: Errno = Errno(5);
 pub(crate) const EPERM: Errno = Errno(1);
 pub(crate) const EINVAL: Errno = Errno(22);
@@ -20,10 +21,14 @@ const SYS_MMAP: usize = 9;
 const SYS_MPROTECT: usize = 10;
 const SYS_MUNMAP: usize = 11;
 const SYS_RT_SIGPROCMASK: usize = 14;
+const SYS_PWRITE64: usize = 18;
+const SYS_MREMAP: usize = 25;
 const SYS_MADVISE: usize = 28;
 const SYS_SENDTO: usize = 44;
 const SYS_RECVMSG: usize = 47;
 const SYS_WAIT4: usize = 61;
+const SYS_FCNTL: usize = 72;
+const SYS_FTRUNCATE: usize = 77;
 const SYS_CHDIR: usize = 80;
 const SYS_UMASK: usize = 95;
 const SYS_SETSID: usize = 112;
@@ -33,7 +38,6 @@ const SYS_CAPSET: usize = 126;
 const SYS_STATFS: usize = 137;
 const SYS_PRCTL: usize = 157;
 const SYS_GETDENTS64: usize = 217;
-#[cfg(silica_gate_so)]
 const SYS_EXIT_GROUP: usize = 231;
 const SYS_OPENAT: usize = 257;
 const SYS_NEWFSTATAT: usize = 262;
@@ -42,6 +46,7 @@ const SYS_SIGNALFD4: usize = 289;
 const SYS_PRLIMIT64: usize = 302;
 const SYS_SETNS: usize = 308;
 const SYS_SECCOMP: usize = 317;
+const SYS_MEMFD_CREATE: usize = 319;
 const SYS_CLOSE_RANGE: usize = 436;
 const SYS_LANDLOCK_CREATE_RULESET: usize = 444;
 const SYS_LANDLOCK_RESTRICT_SELF: usize = 446;
@@ -89,7 +94,6 @@ fn fd(value: i32) -> usize {
     value.cast_unsigned() as usize
 }
 
-#[cfg(silica_gate_so)]
 pub(crate) fn exit_group(status: i32) -> ! {
     loop {
         let _ = numbers(SYS_EXIT_GROUP, [fd(status), 0, 0, 0, 0, 0]);
@@ -140,6 +144,64 @@ pub(crate) unsafe fn discard(address: usize, size: usize) -> Result<(), Errno> {
 pub(crate) unsafe fn unmap(address: usize, size: usize) -> Result<(), Errno> {
     // SAFETY: the caller vouches for it.
     unsafe { call(SYS_MUNMAP, [address, size, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// A new file that exists in memory only.
+pub(crate) fn memory_file(name: &core::ffi::CStr) -> Result<i32, Errno> {
+    const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
+    let name = name.as_ptr().expose_provenance();
+    // SAFETY: `name` is a live NUL-terminated string.
+    let opened = unsafe { call(SYS_MEMFD_CREATE, [name, MFD_CLOEXEC_ALLOW_SEALING, 0, 0, 0, 0]) };
+    opened.map(|number| number as i32)
+}
+
+pub(crate) fn set_length(file: i32, length: usize) -> Result<(), Errno> {
+    numbers(SYS_FTRUNCATE, [fd(file), length, 0, 0, 0, 0]).map(drop)
+}
+
+/// Puts an end to all changes of a file in memory.
+pub(crate) fn seal(file: i32) -> Result<(), Errno> {
+    const F_ADD_SEALS: usize = 1033;
+    const SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
+    numbers(SYS_FCNTL, [fd(file), F_ADD_SEALS, SEAL_SHRINK_GROW_WRITE, 0, 0, 0]).map(drop)
+}
+
+/// Maps a part of a file for this process alone, wherever the kernel likes: to write, or to execute.
+pub(crate) fn map_file(
+    file: i32,
+    offset: usize,
+    length: usize,
+    writable: bool,
+) -> Result<usize, Errno> {
+    const MAP_PRIVATE: usize = 2;
+    const PROT_READ_EXECUTE: usize = 5;
+    let protection = if writable { PROT_READ_WRITE } else { PROT_READ_EXECUTE };
+    // Without an address to put it at, this touches nothing that is mapped already.
+    numbers(SYS_MMAP, [0, length, protection, MAP_PRIVATE, fd(file), offset])
+}
+
+/// Moves a mapping to an address, in place of what is there, in one step.
+///
+/// # Safety
+/// Whoever uses what is there must find the same in what comes.
+pub(crate) unsafe fn move_mapping(from: usize, length: usize, to: usize) -> Result<(), Errno> {
+    const MREMAP_MAYMOVE_FIXED: usize = 3;
+    // SAFETY: the caller vouches for it.
+    unsafe { call(SYS_MREMAP, [from, length, length, MREMAP_MAYMOVE_FIXED, to, 0]) }.map(drop)
+}
+
+/// Writes memory into a file; returns how much of it.
+///
+/// # Safety
+/// Nobody may write to that memory meanwhile.
+pub(crate) unsafe fn write_at(
+    file: i32,
+    address: usize,
+    length: usize,
+    offset: usize,
+) -> Result<usize, Errno> {
+    // SAFETY: the kernel only reads there, and refuses what is not mapped.
+    unsafe { call(SYS_PWRITE64, [fd(file), address, length, offset, 0, 0]) }
 }
 
 pub(crate) fn read(from: i32, into: &mut [u8]) -> Result<usize, Errno> {

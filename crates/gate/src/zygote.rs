@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::enter::{self, FinalFilter};
-use crate::sys::{self, EINTR, EINVAL, Errno, Instruction};
+use crate::sys::{self, EAGAIN, EINTR, EINVAL, Errno, Instruction};
 use crate::verify;
 
 /// The most resource limits an entry carries.
@@ -194,12 +194,6 @@ fn code(result: Result<i32, Errno>) -> i32 {
     result.unwrap_or_else(|errno| -errno.0)
 }
 
-/// Returns how many bytes Python must set aside for an entry.
-#[unsafe(no_mangle)]
-pub extern "C" fn silica_gate_entry_size() -> i32 {
-    size_of::<Entry>() as i32
-}
-
 /// Readies the zygote, which `confine_zygote` locked in before its program started: remembers its
 /// own pid namespace, takes child signals by descriptor, and hides its memory.
 #[unsafe(no_mangle)]
@@ -225,23 +219,60 @@ pub fn confine_zygote(landlock: bool, filter: &[Instruction]) -> Result<(), Errn
     sys::load_filter(filter)
 }
 
-/// Waits for an entry request and points the next fork at its shell; reaps children meanwhile.
-/// Returns 1 with `entry` filled, 0 when the zone master has gone, or a negative error number.
+/// The C library's `_Fork`, or its `fork`.
+pub type Fork = unsafe extern "C" fn() -> i32;
+
+/// How a child that could not enter its shell ends.
+const EXIT_NOT_ENTERED: i32 = 121;
+
+/// Forks a child for each entry request. Returns 1 in every child, which is locked in by then; in the
+/// zygote 0 when the zone master has gone, or a negative error number.
+///
+/// The zygote never leaves this loop, so it writes to none of the pages that it shares with its
+/// children.
 ///
 /// # Safety
-/// `entry` must point to `silica_gate_entry_size()` writable bytes, aligned to 8.
+/// `fork` must fork this process, which must have one thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn silica_zygote_wait(socket: i32, entry: *mut Entry) -> i32 {
-    code(wait(socket).map(|received| match received {
-        Some(received) => {
-            // SAFETY: the caller vouches for the pointer.
-            unsafe { entry.write(received) };
-            1
+pub unsafe extern "C" fn silica_zygote_serve(socket: i32, fork: Fork) -> i32 {
+    loop {
+        let entry = match wait(socket) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return 0,
+            Err(errno) => return -errno.0,
+        };
+        // SAFETY: the caller vouches for it.
+        let pid = unsafe { fork() };
+        if pid == 0 {
+            enter_or_exit(&entry);
+            return 1;
         }
-        None => 0,
-    }))
+        if let Err(errno) = tell_of_child(socket, &entry, pid) {
+            return -errno.0;
+        }
+    }
 }
 
+/// In the child: enters the shell and locks in.
+fn enter_or_exit(entry: &Entry) {
+    if let Err(refusal) = enter::enter(entry, FinalFilter::Inherited) {
+        enter::report_refusal(entry, refusal);
+        sys::exit_group(EXIT_NOT_ENTERED)
+    }
+}
+
+/// Points back at the zygote's own pid namespace and tells the zone master. A negative `pid` is a
+/// fork that failed.
+fn tell_of_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
+    entry.close();
+    let status = if pid < 0 { EAGAIN.0 } else { 0 };
+    let notice = Notice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
+    sys::setns(OWN_PID_NAMESPACE.load(Ordering::Relaxed), CLONE_NEWPID)?;
+    sys::send(socket, bytes_of(&notice)).map(drop)
+}
+
+/// Waits for an entry request and points the next fork at its shell; reaps children meanwhile. None:
+/// the zone master has gone.
 fn wait(socket: i32) -> Result<Option<Entry>, Errno> {
     loop {
         let signals = CHILD_SIGNALS.load(Ordering::Relaxed);
@@ -288,41 +319,6 @@ fn take_request(socket: i32) -> Result<Option<Entry>, Errno> {
                 Notice { kind: NOTICE_FORKED, pid: -1, id: request.id, status, reserved: 0 };
             sys::send(socket, bytes_of(&notice))?;
             wait(socket)
-        }
-    }
-}
-
-/// In the zygote after a fork: points back at its own pid namespace and tells the zone master.
-///
-/// # Safety
-/// `entry` must point to what `silica_zygote_wait` filled.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn silica_zygote_forked(socket: i32, entry: *const Entry, pid: i32) -> i32 {
-    // SAFETY: the caller vouches for the pointer.
-    let entry = unsafe { entry.read() };
-    entry.close();
-    let status = if pid < 0 { 11 } else { 0 };
-    let notice = Notice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
-    code(
-        sys::setns(OWN_PID_NAMESPACE.load(Ordering::Relaxed), CLONE_NEWPID)
-            .and_then(|()| sys::send(socket, bytes_of(&notice)))
-            .map(|_| 0),
-    )
-}
-
-/// In the child: enters the shell and locks in. Negative: the process must end at once.
-///
-/// # Safety
-/// `entry` must point to what `silica_zygote_wait` filled.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn silica_enter(entry: *const Entry) -> i32 {
-    // SAFETY: the caller vouches for the pointer.
-    let entry = unsafe { entry.read() };
-    match enter::enter(&entry, FinalFilter::Inherited) {
-        Ok(()) => 0,
-        Err(refusal) => {
-            enter::report_refusal(&entry, refusal);
-            -refusal.1.0
         }
     }
 }

@@ -396,6 +396,25 @@ pub(crate) fn receive(
     Ok(Some((received.bytes, fds)))
 }
 
+/// Receives one packet into memory of its own length: for whoever receives but one, and would touch
+/// more pages to clear a buffer than for all else.
+pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut nothing = [0_u8; 0];
+    let length = loop {
+        match rustix::net::recv(&socket, &mut nothing, RecvFlags::PEEK | RecvFlags::TRUNC) {
+            // See `receive`.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
+            other => break other?.1,
+        }
+    };
+    let mut packet = vec![0; length.min(PACKET_BYTES_MAX)];
+    let received = receive(socket, &mut packet)?;
+    Ok(received.map(|(length, fds)| {
+        packet.truncate(length);
+        (packet, fds)
+    }))
+}
+
 /// Reads a message from a packet.
 pub(crate) fn parse<T: DeserializeOwned>(packet: &[u8]) -> io::Result<T> {
     serde_json::from_slice(packet)

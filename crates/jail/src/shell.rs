@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Failure, InputMount, PACKET_BYTES_MAX, ShellSpec};
+use crate::protocol::{Failure, InputMount, ShellSpec};
 use crate::zone::layout::{self, Template};
 use crate::{protocol, seccomp, sys};
 
@@ -201,12 +201,11 @@ pub(crate) fn run_step(
 
 /// Waits to be told what to become; `None` when the zone master has no use for it.
 fn await_order(master: &OwnedFd) -> Option<Plan> {
-    let mut packet = vec![0; PACKET_BYTES_MAX];
-    let (length, doors) = protocol::receive(master, &mut packet).ok()??;
-    let order: Order = protocol::parse(&packet[..length]).ok()?;
+    let (packet, doors) = protocol::receive_one(master).ok()??;
+    let order: Order = protocol::parse(&packet).ok()?;
     let inputs = match order.inputs.len() {
         0 => Vec::new(),
-        _ => protocol::receive(master, &mut packet).ok()??.1,
+        _ => protocol::receive_one(master).ok()??.1,
     };
     (inputs.len() == order.inputs.len()).then_some(Plan { order, doors, inputs })
 }

@@ -141,6 +141,52 @@ async fn zygote_is_replaced_with_age() {
     engine.close().await;
 }
 
+/// What a zygote was asked for when its successor took over is not forgotten.
+#[tokio::test]
+async fn crowd_loses_nobody_while_zygotes_are_replaced() {
+    const CROWD: usize = 64;
+    let ground = Ground::new(PYTHON);
+    let policy = ZygotePolicy { forks_max: 3, age_max: Duration::from_mins(10) };
+    let engine = ground.engine_with(policy, EVERYTHING).await;
+    let options = ground.options(Interpreter::Forked);
+    let one = async || {
+        let mut sandbox = sandbox(&engine, &options).await;
+        let hash = print(&mut sandbox, "print(hash('abc'))").await;
+        sandbox.destroy().await.unwrap();
+        hash
+    };
+    let mut generations = BTreeSet::new();
+    let deadline = Instant::now() + PATIENCE;
+    while generations.len() < 6 {
+        assert!(Instant::now() < deadline, "{generations:?}");
+        generations.extend(futures_util::future::join_all((0..CROWD).map(|_| one())).await);
+    }
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn libraries_of_forks_are_sealed_and_never_writable_code() {
+    const LOOK: &str = "
+import json, os
+rows = [line.split() for line in open('/proc/self/maps')]
+ours = [row for row in rows if row[-2:] == ['/memfd:libraries', '(deleted)']]
+def opened(row):
+    try:
+        os.close(os.open('/proc/self/map_files/' + '-'.join(n.lstrip('0') for n in row[0].split('-')), os.O_RDWR))
+        return True
+    except OSError:
+        return False
+print(json.dumps([len(ours) > 20, [row for row in rows if 'w' in row[1] and 'x' in row[1]],
+                  any(map(opened, ours)), any('memfd' in os.readlink(f'/proc/self/fd/{n}') for n in range(4))]))
+";
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    assert_eq!(print(&mut sandbox, LOOK).await, "[true, [], false, false]");
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
 #[tokio::test]
 async fn fresh_interpreters_share_no_hash_seed_and_no_addresses() {
     let ground = Ground::new(PYTHON);

@@ -36,9 +36,41 @@ struct TemplateState {
     zygote: Option<Zygote>,
     /// Takes over as soon as it is ready.
     successor: Option<Zygote>,
+    /// Was taken over from, and is still working off what it was asked for.
+    predecessor: Option<Zygote>,
     waiting: VecDeque<Entrance>,
     /// Starts in a row that failed.
     failures: u32,
+}
+
+/// Which of a template's zygotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Current,
+    Successor,
+    Predecessor,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Current, Self::Successor, Self::Predecessor];
+}
+
+impl TemplateState {
+    fn zygote(&self, role: Role) -> Option<&Zygote> {
+        match role {
+            Role::Current => self.zygote.as_ref(),
+            Role::Successor => self.successor.as_ref(),
+            Role::Predecessor => self.predecessor.as_ref(),
+        }
+    }
+
+    fn zygote_mut(&mut self, role: Role) -> &mut Option<Zygote> {
+        match role {
+            Role::Current => &mut self.zygote,
+            Role::Successor => &mut self.successor,
+            Role::Predecessor => &mut self.predecessor,
+        }
+    }
 }
 
 /// A sandbox's shell.
@@ -160,10 +192,10 @@ impl<'a> Master<'a> {
                 self.reap()?;
             }
             for shell in ready.shells {
-                self.shell_reports(shell, &mut packet)?;
+                self.shell_reports(shell)?;
             }
-            for (template, successor) in ready.zygotes {
-                self.zygote_reports(&template, successor, &mut packet)?;
+            for (template, role) in ready.zygotes {
+                self.zygote_reports(&template, role, &mut packet)?;
             }
             if ready.engine {
                 match protocol::receive(self.engine, &mut packet)? {
@@ -188,9 +220,9 @@ impl<'a> Master<'a> {
             }
         }
         for (name, template) in &self.templates {
-            for (zygote, successor) in [(&template.zygote, false), (&template.successor, true)] {
-                if let Some(zygote) = zygote {
-                    watched.push((zygote.socket.as_fd(), Watched::Zygote(name, successor)));
+            for role in Role::ALL {
+                if let Some(zygote) = template.zygote(role) {
+                    watched.push((zygote.socket.as_fd(), Watched::Zygote(name, role)));
                 }
             }
         }
@@ -278,6 +310,7 @@ impl<'a> Master<'a> {
             recipe: None,
             zygote: None,
             successor: None,
+            predecessor: None,
             waiting: VecDeque::new(),
             failures: 0,
         };
@@ -299,14 +332,14 @@ struct Ready {
     engine: bool,
     signals: bool,
     shells: Vec<u64>,
-    zygotes: Vec<(String, bool)>,
+    zygotes: Vec<(String, Role)>,
 }
 
 enum Watched<'a> {
     Engine,
     Signals,
     Shell(u64),
-    Zygote(&'a str, bool),
+    Zygote(&'a str, Role),
 }
 
 impl Ready {
@@ -319,7 +352,7 @@ impl Ready {
             Watched::Engine => self.engine = true,
             Watched::Signals => self.signals = true,
             Watched::Shell(id) => self.shells.push(id),
-            Watched::Zygote(name, successor) => self.zygotes.push((name.to_owned(), successor)),
+            Watched::Zygote(name, role) => self.zygotes.push((name.to_owned(), role)),
         }
     }
 }

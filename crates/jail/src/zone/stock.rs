@@ -126,10 +126,10 @@ impl Stock {
             && (self.blanks.len() < STOCK || self.groups.len() < STOCK)
     }
 
-    /// Makes one thing that is missing. After a failure nothing is made ahead any more: the failure
-    /// shows again, and is told, when the thing is needed.
+    /// Makes one thing that is missing, of what there is less of. After a failure nothing is made
+    /// ahead any more: the failure shows again, and is told, when the thing is needed.
     pub(crate) fn replenish(&mut self, groups: &Groups, uid_is_used: &dyn Fn(u32) -> bool) {
-        self.exhausted = if self.blanks.len() < STOCK {
+        self.exhausted = if self.blanks.len() <= self.groups.len() {
             self.make_blank(uid_is_used).map(|blank| self.blanks.push_back(blank)).is_err()
         } else {
             self.make_group(groups).map(|group| self.groups.push_back(group)).is_err()

@@ -62,6 +62,11 @@ impl Zygote {
         }
     }
 
+    /// Lets it know that no request comes after those it has.
+    pub(crate) fn ask_no_more(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write)?)
+    }
+
     /// Whether it has forked often or long enough.
     pub(crate) fn is_worn(&self, recipe: &Recipe) -> bool {
         self.forks >= recipe.forks_max || self.born.elapsed() >= recipe.age_max

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
 use super::{Master, Shell, ShellState};
-use crate::protocol::{Answer, Event, Exit, Failure, PACKET_BYTES_MAX};
+use crate::protocol::{Answer, Event, Exit, Failure};
 
 impl Master<'_> {
     /// Sends a signal to an interpreter; one that has ended already is no error.
@@ -60,7 +60,7 @@ impl Master<'_> {
 
     fn init_ended(&mut self, id: u64) -> io::Result<()> {
         // Its last words, if it died while it was building, are on its socket.
-        self.shell_reports(id, &mut vec![0; PACKET_BYTES_MAX])?;
+        self.shell_reports(id)?;
         let Some(shell) = self.shells.get_mut(&id) else { return Ok(()) };
         let before = std::mem::replace(&mut shell.state, ShellState::Dead);
         match before {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use silica_gate::{Entry, EntryRequest, FinalFilter, NOTICE_EXITED, NOTICE_FORKED, Notice, Rlimit};
 
 use super::making::let_in;
-use super::{Kernel, Master, ShellState};
+use super::{Kernel, Master, Role, ShellState};
 use crate::cgroup::Controller;
 use crate::protocol::{self, Answer, Event, Exit, Failure, How, Program, ShellSpec};
 use crate::shell::GUEST_ID;
@@ -183,23 +183,22 @@ impl Master<'_> {
     }
 
     /// A zygote says something, or has gone.
-    pub(in crate::zone) fn zygote_reports(
+    pub(super) fn zygote_reports(
         &mut self,
         name: &str,
-        successor: bool,
+        role: Role,
         packet: &mut [u8],
     ) -> io::Result<()> {
         let Some(template) = self.templates.get_mut(name) else {
             return Ok(());
         };
-        let slot = if successor { &mut template.successor } else { &mut template.zygote };
-        let Some(zygote) = slot else { return Ok(()) };
+        let Some(zygote) = template.zygote(role) else { return Ok(()) };
         match protocol::receive(&zygote.socket, packet) {
             Ok(Some((length, _))) => match Notice::from_bytes(&packet[..length]) {
                 Some(notice) => self.notice(notice),
-                None => self.zygote_speaks(name, successor, &packet[..length]),
+                None => self.zygote_speaks(name, role, &packet[..length]),
             },
-            Ok(None) | Err(_) => self.zygote_gone(name, successor),
+            Ok(None) | Err(_) => self.zygote_gone(name, role),
         }
     }
 
@@ -240,16 +239,17 @@ impl Master<'_> {
     }
 
     /// A starting zygote's words: that it is ready, or why it is not.
-    fn zygote_speaks(&mut self, name: &str, successor: bool, packet: &[u8]) -> io::Result<()> {
+    fn zygote_speaks(&mut self, name: &str, role: Role, packet: &[u8]) -> io::Result<()> {
         let words: serde_json::Value = protocol::parse(packet).unwrap_or_default();
         if words["type"] != "ready" {
             let reason = words["error"].as_str().unwrap_or("it did not say why").to_owned();
-            return self.zygote_failed(name, successor, reason);
+            return self.zygote_failed(name, role, reason);
         }
         let template = self.templates.get_mut(name).expect("its zygote spoke");
-        if successor {
-            // The old one's children become ours when it sees its socket closed and leaves.
-            template.zygote = template.successor.take();
+        if role == Role::Successor {
+            let old = std::mem::replace(&mut template.zygote, template.successor.take());
+            // It works off what it was asked for, tells of it, and leaves; its children become ours.
+            template.predecessor = old.filter(|old| old.ask_no_more().is_ok());
         }
         if let Some(zygote) = &mut template.zygote {
             zygote.ready = true;
@@ -260,15 +260,19 @@ impl Master<'_> {
         waiting.into_iter().try_for_each(|entrance| self.enter(entrance))
     }
 
-    fn zygote_gone(&mut self, name: &str, successor: bool) -> io::Result<()> {
+    fn zygote_gone(&mut self, name: &str, role: Role) -> io::Result<()> {
         let template = self.templates.get_mut(name).expect("its zygote is watched");
-        let slot = if successor { &mut template.successor } else { &mut template.zygote };
+        let slot = template.zygote_mut(role);
+        if role == Role::Predecessor {
+            *slot = None;
+            return Ok(());
+        }
         let Some(zygote) = slot else { return Ok(()) };
         let (was_ready, words) = (zygote.ready, zygote.last_words());
         if !was_ready {
             let reason =
                 if words.is_empty() { "it ended without a word".to_owned() } else { words };
-            return self.zygote_failed(name, successor, reason);
+            return self.zygote_failed(name, role, reason);
         }
         *slot = None;
         self.forks_lost(name)?;
@@ -294,14 +298,10 @@ impl Master<'_> {
         Ok(())
     }
 
-    fn zygote_failed(&mut self, name: &str, successor: bool, reason: String) -> io::Result<()> {
+    fn zygote_failed(&mut self, name: &str, role: Role, reason: String) -> io::Result<()> {
         let template = self.templates.get_mut(name).expect("its zygote is watched");
         template.failures += 1;
-        if successor {
-            template.successor = None;
-        } else {
-            template.zygote = None;
-        }
+        *template.zygote_mut(role) = None;
         if template.failures < FAILURES_MAX {
             self.revive(name);
             return Ok(());
@@ -347,8 +347,8 @@ impl Master<'_> {
     pub(super) fn replace_worn_zygotes(&mut self) {
         let landlock = self.facts.landlock > 0;
         for template in self.templates.values_mut() {
-            let (Some(recipe), Some(zygote), None) =
-                (&template.recipe, &template.zygote, &template.successor)
+            let (Some(recipe), Some(zygote), None, None) =
+                (&template.recipe, &template.zygote, &template.successor, &template.predecessor)
             else {
                 continue;
             };

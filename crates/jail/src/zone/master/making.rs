@@ -83,20 +83,20 @@ impl Master<'_> {
     }
 
     /// The init says how it went.
-    pub(in crate::zone) fn shell_reports(&mut self, id: u64, packet: &mut [u8]) -> io::Result<()> {
+    pub(in crate::zone) fn shell_reports(&mut self, id: u64) -> io::Result<()> {
         let Some(shell) = self.shells.get_mut(&id) else {
             return Ok(());
         };
         let ShellState::Making { socket, .. } = &shell.state else {
             return Ok(());
         };
-        let received = protocol::receive(socket, packet);
-        let report: Option<(Result<(), Failure>, Vec<OwnedFd>)> = match received {
-            Ok(Some((length, fds))) => {
-                protocol::parse(&packet[..length]).ok().map(|report| (report, fds))
-            }
-            Ok(None) | Err(_) => None,
-        };
+        let report: Option<(Result<(), Failure>, Vec<OwnedFd>)> =
+            match protocol::receive_one(socket) {
+                Ok(Some((packet, fds))) => {
+                    protocol::parse(&packet).ok().map(|report| (report, fds))
+                }
+                Ok(None) | Err(_) => None,
+            };
         let ShellState::Making { number, thresholds, .. } =
             std::mem::replace(&mut shell.state, ShellState::Failed)
         else {

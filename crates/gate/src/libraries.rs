@@ -1,0 +1,192 @@
+//! Moves a zygote's libraries into one file in memory, so that a fork has less to copy.
+//!
+//! The loader maps each library in five or six pieces and writes into two of them. A fork pays for
+//! every piece, and more for every one that was written to: it copies those page by page. A template
+//! with pandas has a hundred and forty libraries, and they were half of what a fork and the exit of
+//! its child cost. Here each library becomes two pieces of a file that nobody can write to: what is
+//! only read, and what may be written, privately. No page has been written to then, so a fork copies
+//! none.
+//!
+//! What is only read becomes executable altogether. The code in a sandbox may execute what it likes in
+//! its own process anyway; that no page is writable and executable at once stays true.
+
+use core::ffi::{CStr, c_char, c_void};
+
+use crate::sys::{self, EINVAL, Errno};
+
+/// Pieces that are moved at most; those beyond stay where the loader put them.
+const RUNS_MAX: usize = 1024;
+/// From this size on a piece that is only read stays a mapping of its own file: it is one piece of a
+/// few, and its copy would cost more memory than it saves time.
+const LARGE: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+const PT_LOAD: u32 = 1;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+const PF_W: u32 = 2;
+const PF_R: u32 = 4;
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical_address: u64,
+    file_size: u64,
+    memory_size: u64,
+    alignment: u64,
+}
+
+/// The beginning of `struct dl_phdr_info`.
+#[repr(C)]
+pub struct Library {
+    base: usize,
+    name: *const c_char,
+    segments: *const Segment,
+    segment_count: u16,
+}
+
+/// The C library's `dl_iterate_phdr`.
+pub type EachLibrary = unsafe extern "C" fn(
+    unsafe extern "C" fn(*const Library, usize, *mut c_void) -> i32,
+    *mut c_void,
+) -> i32;
+
+/// Neighbouring pages of one library with one kind of access.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    start: usize,
+    end: usize,
+    writable: bool,
+}
+
+struct Runs {
+    all: [Run; RUNS_MAX],
+    count: usize,
+}
+
+impl Runs {
+    /// Adds pages, to the last run if they continue it.
+    fn push(&mut self, run: Run) {
+        if run.start >= run.end || (!run.writable && run.end - run.start >= LARGE) {
+            return;
+        }
+        if let Some(last) = self.all[..self.count].last_mut()
+            && last.end == run.start
+            && last.writable == run.writable
+        {
+            last.end = run.end;
+        } else if self.count < RUNS_MAX {
+            self.all[self.count] = run;
+            self.count += 1;
+        }
+    }
+}
+
+/// Moves them all. Returns how many pieces were moved, or a negative error number; what could not be
+/// moved stays where it was and works as before.
+///
+/// # Safety
+/// `each` must be `dl_iterate_phdr`, and this process must have one thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn silica_gather_libraries(each: EachLibrary) -> i32 {
+    let mut runs = Runs { all: [Run::default(); RUNS_MAX], count: 0 };
+    // SAFETY: the callback takes what this function passes: a library, and the pointer to the runs,
+    // which are live and held exclusively.
+    unsafe { each(add_library, (&raw mut runs).cast()) };
+    match gather(&runs.all[..runs.count]) {
+        Ok(()) => runs.count as i32,
+        Err(Errno(number)) => -number,
+    }
+}
+
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with a pointer to `Runs` held exclusively.
+unsafe extern "C" fn add_library(library: *const Library, _size: usize, runs: *mut c_void) -> i32 {
+    // SAFETY: the loader passes a live library.
+    let library = unsafe { &*library };
+    // SAFETY: the caller vouches for it.
+    let runs = unsafe { &mut *runs.cast::<Runs>() };
+    // SAFETY: the loader's names end in a zero byte.
+    let name = unsafe { CStr::from_ptr(library.name) };
+    // The program itself has no name, and the kernel's own pages have no path.
+    if name.to_bytes().starts_with(b"/") {
+        // SAFETY: the loader's count belongs to its table.
+        let segments = unsafe {
+            core::slice::from_raw_parts(library.segments, usize::from(library.segment_count))
+        };
+        add_segments(library.base, segments, runs);
+    }
+    0
+}
+
+fn add_segments(base: usize, segments: &[Segment], runs: &mut Runs) {
+    let span = |segment: &Segment| {
+        let start = base + segment.address as usize;
+        (start, start + segment.memory_size as usize)
+    };
+    let down = |address: usize| address / PAGE * PAGE;
+    // What the loader writes to and then protects, in whole pages.
+    let relro = segments.iter().find(|segment| segment.kind == PT_GNU_RELRO).map(span);
+    let (locked_start, locked_end) = relro.map_or((0, 0), |(start, end)| (down(start), down(end)));
+    let mut before = 0;
+    for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
+        let (start, end) = span(segment);
+        let (start, end) = (down(start), end.next_multiple_of(PAGE));
+        // Segments that share a page, or cannot be read, are nothing that today's linkers make.
+        if start < before || segment.flags & PF_R == 0 {
+            return;
+        }
+        before = end;
+        if segment.flags & PF_W == 0 {
+            runs.push(Run { start, end, writable: false });
+            continue;
+        }
+        let (from, to) = (locked_start.clamp(start, end), locked_end.clamp(start, end));
+        runs.push(Run { start, end: from, writable: true });
+        runs.push(Run { start: from, end: to, writable: false });
+        runs.push(Run { start: to.max(from), end, writable: true });
+    }
+}
+
+fn gather(runs: &[Run]) -> Result<(), Errno> {
+    let file = sys::memory_file(c"libraries")?;
+    let moved = gather_into(file, runs);
+    // Nobody has a descriptor of it after this; now nobody could write to it with one.
+    let _ = sys::seal(file);
+    sys::close(file);
+    moved
+}
+
+fn gather_into(file: i32, runs: &[Run]) -> Result<(), Errno> {
+    let mut offset = 0;
+    for run in runs {
+        let length = run.end - run.start;
+        sys::set_length(file, offset + length)?;
+        copy(file, run, offset)?;
+        let copied = sys::map_file(file, offset, length, run.writable)?;
+        // SAFETY: the pages that take their place hold the same bytes: nothing but the calls above has
+        // run since they were read, and those write to no library.
+        unsafe { sys::move_mapping(copied, length, run.start) }?;
+        offset += length;
+    }
+    Ok(())
+}
+
+fn copy(file: i32, run: &Run, offset: usize) -> Result<(), Errno> {
+    let mut done = 0;
+    while run.start + done < run.end {
+        // SAFETY: the loader mapped these pages to be read; if one is not there any more, the kernel
+        // says so.
+        let written = unsafe {
+            sys::write_at(file, run.start + done, run.end - run.start - done, offset + done)
+        }?;
+        if written == 0 {
+            return Err(EINVAL);
+        }
+        done += written;
+    }
+    Ok(())
+}
