@@ -33,6 +33,8 @@ pub(crate) trait Contender {
     fn close(&mut self, session: u64) -> Result<()>;
     /// Makes many places at once; the time until all have printed.
     fn crowd(&mut self, count: usize, code: &str) -> Result<Duration>;
+    /// The process that belongs to it, with everything below.
+    fn process(&self) -> Option<u32>;
     /// Makes, uses and ends places for a while; how many a second.
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64>;
 }

@@ -19,7 +19,7 @@ place = next(p for p in ('/dev/shm', '/tmp') if os.access(p, os.W_OK))
 place = f'{place}/bench-{os.getpid()}'
 os.mkdir(place)
 t = time.perf_counter()
-for n in range(1500):
+for n in range(500):
     with open(f'{place}/{n}', 'wb') as f:
         f.write(b'x' * 4096)
     os.stat(f'{place}/{n}')
@@ -27,7 +27,7 @@ for n in range(1500):
         f.read()
     os.remove(f'{place}/{n}')
 r, w = os.pipe()
-for n in range(20000):
+for n in range(5000):
     os.write(w, b'x' * 64)
     os.read(r, 64)
 took = time.perf_counter() - t

@@ -174,6 +174,10 @@ impl Contender for Driver {
         Ok(self.timed(&json!({"do": "crowd", "count": count, "code": code}))?.took)
     }
 
+    fn process(&self) -> Option<u32> {
+        self.live.as_ref().map(|live| live.process.id())
+    }
+
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64> {
         let request =
             json!({"do": "rate", "clients": clients, "for": time.as_secs_f64(), "code": code});

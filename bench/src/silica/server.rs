@@ -224,6 +224,10 @@ impl Contender for Served {
         Ok(took)
     }
 
+    fn process(&self) -> Option<u32> {
+        Some(self.process.id())
+    }
+
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64> {
         let started = Instant::now();
         let work = || -> Result<u64> {

@@ -92,7 +92,7 @@ const PROMISES: &str = "\
 fn document_is_made_from_results() {
     let promises = specification::parse(PROMISES).unwrap();
     let page = make("2026-01-02.json", &example(), &promises).unwrap();
-    expect_file!["example.md"].assert_eq(&page.text);
+    expect_file!["example.txt"].assert_eq(&page.text);
     let names: Vec<&str> = page.pictures.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["start-print.svg", "rate-16.svg", "growth-sandboxes.svg"]);
     assert!(page.pictures.iter().all(|(_, picture)| !picture.contains("NaN")));
