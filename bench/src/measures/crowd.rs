@@ -18,7 +18,7 @@ const CROWD_PATIENCE: Duration = Duration::from_secs(30);
 const LIBRARY: &str = "Silica, as a library";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
-    let patience = bench.pick(CROWD_PATIENCE / 10, CROWD_PATIENCE);
+    let patience = bench.pick(CROWD_PATIENCE / 5, CROWD_PATIENCE);
     let samples = bench.pick(1, 5);
     let effort = Effort { warm_ups: 0, samples, lane: patience / 2, samples_least: 1 };
     let mut served = bench.serve(POOL_SIZE)?;
