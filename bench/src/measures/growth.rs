@@ -96,7 +96,7 @@ pub(super) fn audit(bench: &mut Bench) -> Result<()> {
     let (mut starting, mut running, mut asking) = (Vec::new(), Vec::new(), Vec::new());
     for count in RECORDS.into_iter().filter(|count| *count <= most) {
         let home = tempfile::tempdir()?;
-        log::fill(home.path(), count)?;
+        let count = log::fill(home.path(), count)?;
         let started = Instant::now();
         let mut served = Served::start_in(home, &bench.silica, 0, &[])?;
         // A log axis has no zero; what stands for it is one.
