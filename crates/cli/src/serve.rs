@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::template::{Home, Template};
+use silica_engine::template::{Home, Template, list};
 use silica_engine::{CreateOptions, Engine, EngineOptions};
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
@@ -52,10 +52,10 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
-    let templates = templates(&home, &loaded.settings)?;
+    let offer = offer(&home, &loaded.settings)?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let status = runtime.block_on(serve(&home, loaded.settings, templates, arguments.print));
+    let status = runtime.block_on(serve(&home, loaded.settings, offer, arguments.print));
     // Whatever still blocks a thread has nobody to work for any more.
     runtime.shutdown_background();
     status
@@ -92,25 +92,39 @@ fn start_logging(settings: &Settings) {
     }
 }
 
-/// The templates on offer: those of the pool and the default one, built now where they are not.
-fn templates(home: &Home, settings: &Settings) -> Result<Vec<Template>> {
-    let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
-    names.insert(settings.sandboxes.template.to_string());
-    names.iter().map(|name| home::template(home, name)).collect()
+/// The templates on offer.
+struct Offer {
+    /// Those of the pool and the default one: built now where they are not, and kept warm.
+    warm: Vec<Template>,
+    /// What was built otherwise: warmed up when somebody wants it.
+    cold: Vec<Template>,
 }
 
-async fn serve(
-    home: &Home,
-    settings: Settings,
-    templates: Vec<Template>,
-    print: Print,
-) -> Result<i32> {
+fn offer(home: &Home, settings: &Settings) -> Result<Offer> {
+    let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
+    names.insert(settings.sandboxes.template.to_string());
+    let warm = names.iter().map(|name| home::template(home, name)).collect::<Result<_>>()?;
+    let mut cold = Vec::new();
+    for listed in list(home)? {
+        match listed.build {
+            _ if names.contains(listed.name.as_str()) => {}
+            Ok(template) => cold.push(template),
+            Err(error) => {
+                let template = listed.name.as_str();
+                tracing::warn!(template, %error, "not offered: it is damaged");
+            }
+        }
+    }
+    Ok(Offer { warm, cold })
+}
+
+async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> Result<i32> {
     let (review, hook) = (review(&settings)?, webhook(&settings)?);
     // First, so that a second server on the same port or data is told at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
     let first_key = first_key(&store).await?;
-    let (engine, shown) = start_engine(home, &settings, templates).await?;
+    let (engine, shown) = start_engine(home, &settings, offer).await?;
     let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
     if let Some(hook) = hook {
         silica_server::webhook::start(sessions.review().news(), hook)?;
@@ -201,7 +215,7 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
 async fn start_engine(
     home: &Home,
     settings: &Settings,
-    templates: Vec<Template>,
+    offer: Offer,
 ) -> Result<(Engine, Vec<Value>)> {
     let engine = Engine::start(EngineOptions {
         limits_max: settings.limits.max.clone(),
@@ -209,11 +223,15 @@ async fn start_engine(
         ..home::engine_options(home)?
     })?;
     let mut shown = Vec::new();
-    for template in templates {
+    let warm = offer.warm.into_iter().map(|template| (template, true));
+    let cold = offer.cold.into_iter().map(|template| (template, false));
+    for (template, kept_warm) in warm.chain(cold) {
         let manifest = template.manifest.clone();
         engine.add_template(template).await?;
-        tracing::info!(template = manifest.name, "warming up");
-        engine.warm(&manifest.name).await?;
+        if kept_warm {
+            tracing::info!(template = manifest.name, "warming up");
+            engine.warm(&manifest.name).await?;
+        }
         shown.push(json!({
             "name": manifest.name,
             "description": manifest.description,

@@ -70,6 +70,23 @@ impl Limit {
             Self::ResultBytes => "--result-bytes",
         }
     }
+
+    /// The field of a request to the server that sets it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Memory => "limits.memory_bytes",
+            Self::Cpu => "limits.cpu_seconds",
+            Self::Wall => "timeout_seconds",
+            Self::Cpus => "limits.cpus",
+            Self::Processes => "limits.processes",
+            Self::OpenFiles => "limits.open_files",
+            Self::Disk => "limits.disk_bytes",
+            Self::FileSize => "limits.file_bytes",
+            Self::Output => "limits.output_bytes",
+            Self::Results => "limits.results",
+            Self::ResultBytes => "limits.result_bytes",
+        }
+    }
 }
 
 /// What one sandbox may use.

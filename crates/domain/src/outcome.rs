@@ -69,9 +69,16 @@ impl Outcome {
         }
     }
 
-    /// What happened, for people; `None` where the code's own words say it all.
-    pub fn explain(self, limits: &Limits) -> Option<String> {
-        let hit = |limit: Limit, what: &str| Some(LimitHit::new(limit, limits, what).message);
+    /// What happened, for people; `None` where the code's own words say it all. `setting` names what
+    /// raises a limit: `Limit::flag` or `Limit::field`.
+    pub fn explain(
+        self,
+        limits: &Limits,
+        setting: impl Fn(Limit) -> &'static str,
+    ) -> Option<String> {
+        let hit = |limit: Limit, what: &str| {
+            Some(LimitHit::new(limit, limits, what).message(setting(limit)))
+        };
         match self {
             Self::Ok | Self::Raised | Self::Exited(_) => None,
             Self::Interrupted => Some("interrupted".to_owned()),
@@ -91,20 +98,24 @@ impl Outcome {
     }
 }
 
-/// A limit that a cell ran into, with words that say what to do.
+/// A limit that a cell ran into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitHit {
     /// Which.
     pub limit: Limit,
-    /// What was hit and how to raise it.
-    pub message: String,
+    /// What was hit: words of the shape "«what» 60 s (the wall limit)".
+    words: String,
 }
 
 impl LimitHit {
-    /// Words of the shape "«what» 60 s (the wall limit); raise it with --timeout".
+    /// That `what` happened, and how much the limit was.
     pub fn new(limit: Limit, limits: &Limits, what: &str) -> Self {
-        let (value, name, flag) = (limits.describe(limit), limit.name(), limit.flag());
-        let message = format!("{what} {value} (the {name} limit); raise it with {flag}");
-        Self { limit, message }
+        let words = format!("{what} {} (the {} limit)", limits.describe(limit), limit.name());
+        Self { limit, words }
+    }
+
+    /// What was hit and how to raise it, by the name that it has for the reader.
+    pub fn message(&self, setting: &str) -> String {
+        format!("{}; raise it with {setting}", self.words)
     }
 }

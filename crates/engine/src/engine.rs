@@ -132,6 +132,8 @@ const INPUT_COPIES: &str = "run/inputs";
 struct Added {
     template: Template,
     surroundings: Arc<Surroundings>,
+    /// Set once the zone keeps a warm interpreter of it.
+    warm: tokio::sync::OnceCell<()>,
     _hold: Hold,
 }
 
@@ -203,24 +205,34 @@ impl Engine {
         let refused = |error| EngineError::Refused(name.clone(), error);
         self.zone.call(verb, &borrowed(&fds)).await.map_err(refused)?;
         let surroundings = Arc::new(surroundings(&template));
-        let added = Arc::new(Added { template, surroundings, _hold: hold });
+        let warm = tokio::sync::OnceCell::new();
+        let added = Arc::new(Added { template, surroundings, warm, _hold: hold });
         self.tables().templates.insert(name.clone(), added);
         Ok(())
     }
 
     /// Keeps a warm interpreter of a template from now on, and waits until it is ready.
     pub async fn warm(&self, name: &str) -> Result<(), EngineError> {
-        let added = self.added(name)?;
-        let verb = Verb::StartZygote {
-            template: name.to_owned(),
-            program: zygote_program(&added.template),
-            forks_max: self.options.zygotes.forks_max,
-            age_ms_max: self.options.zygotes.age_max.as_millis() as u64,
-        };
-        let refused = |error| EngineError::Refused(name.to_owned(), error);
-        self.zone.call(verb, &[]).await.map_err(refused)?;
+        self.keep_warm(&*self.added(name)?).await?;
         let ready = self.zone.zygote_ready(name).await;
         ready.map_err(|reason| EngineError::Zygote(name.to_owned(), reason))
+    }
+
+    /// Has the zone start a warm interpreter, unless it keeps one already. Who asks for a fork before
+    /// it is ready waits for it.
+    async fn keep_warm(&self, added: &Added) -> Result<(), EngineError> {
+        let start = async || {
+            let name = added.template.manifest.name.clone();
+            let verb = Verb::StartZygote {
+                template: name.clone(),
+                program: zygote_program(&added.template),
+                forks_max: self.options.zygotes.forks_max,
+                age_ms_max: self.options.zygotes.age_max.as_millis() as u64,
+            };
+            let started = self.zone.call(verb, &[]).await;
+            started.map(drop).map_err(|error| EngineError::Refused(name, error))
+        };
+        added.warm.get_or_try_init(start).await.map(drop)
     }
 
     /// Keeps `size` sandboxes with these options ready, interpreter included.
@@ -249,6 +261,9 @@ impl Engine {
             if let Some(sandbox) = pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)) {
                 return Ok(sandbox);
             }
+        }
+        if options.interpreter == Interpreter::Forked {
+            self.keep_warm(&*self.added(&options.template)?).await?;
         }
         Ok(Sandbox::create(&self.zone, plan, self.containment.clone()).await?)
     }

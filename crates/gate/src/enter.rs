@@ -90,9 +90,11 @@ pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
     step(entry, Step::Rlimits, || set_rlimits(entry))?;
     step(entry, Step::Surroundings, settle)?;
     step(entry, Step::Capabilities, drop_capabilities)?;
-    step(entry, Step::Landlock, || match filter {
-        FinalFilter::Inherited => Ok(()),
-        FinalFilter::Load(_) => restrict(entry.request.landlock != 0),
+    step(entry, Step::Landlock, || {
+        no_new_privileges().and_then(|()| match entry.request.landlock {
+            0 => Ok(()),
+            version => sys::landlock(version),
+        })
     })?;
     step(entry, Step::Seccomp, || lock_in(filter))?;
     step(entry, Step::Verify, || verify::locked_in(entry).and_then(|()| show_again(filter)))
@@ -240,7 +242,7 @@ pub fn forsake_bounds() -> Result<(), Errno> {
 pub fn forsake() -> Result<(), Errno> {
     sys::prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED)?;
     sys::set_capabilities(0)?;
-    restrict(false)
+    no_new_privileges()
 }
 
 /// Keeps only the calls a filter allows; for the shell's init, which enters nothing.
@@ -248,10 +250,9 @@ pub fn keep_calls(filter: &[Instruction]) -> Result<(), Errno> {
     sys::load_filter(filter)
 }
 
-/// Sets `no_new_privs` and, where asked for, the Landlock domain.
-pub(crate) fn restrict(landlock: bool) -> Result<(), Errno> {
-    sys::prctl(PR_SET_NO_NEW_PRIVS, 1)?;
-    if landlock { sys::landlock() } else { Ok(()) }
+/// Sets `no_new_privs`, without which an unprivileged process may load neither filter nor domain.
+pub(crate) fn no_new_privileges() -> Result<(), Errno> {
+    sys::prctl(PR_SET_NO_NEW_PRIVS, 1).map(drop)
 }
 
 /// Loads what is missing of the filters; from here on entering is impossible.
@@ -267,16 +268,18 @@ const fn op(code: u16, operand: u32, jump_true: u8, jump_false: u8) -> Instructi
 }
 
 /// Takes away the calls that the zygote's filter had to leave open for entering: `setresuid` 117,
-/// `setresgid` 119, `capset` 126, `setns` 308, `seccomp` 317. Each answers EPERM. The architecture
-/// was checked by the filter below this one. Short, because the kernel walks a filter once for every
-/// system call number when it is loaded.
-const NO_MORE_ENTERING: [Instruction; 8] = [
+/// `setresgid` 119, `capset` 126, `setns` 308, `seccomp` 317, and those of Landlock, 444 to 446. Each
+/// answers EPERM. The architecture was checked by the filter below this one. Short, because the
+/// kernel walks a filter once for every system call number when it is loaded.
+const NO_MORE_ENTERING: [Instruction; 10] = [
     op(0x20, 0, 0, 0),
-    op(0x15, 117, 5, 0),
-    op(0x15, 119, 4, 0),
-    op(0x15, 126, 3, 0),
-    op(0x15, 308, 2, 0),
-    op(0x15, 317, 1, 0),
+    op(0x15, 117, 7, 0),
+    op(0x15, 119, 6, 0),
+    op(0x15, 126, 5, 0),
+    op(0x15, 308, 4, 0),
+    op(0x15, 317, 3, 0),
+    op(0x35, 444, 0, 1),
+    op(0x25, 446, 0, 1),
     op(0x06, 0x7fff_0000, 0, 0),
     op(0x06, 0x0005_0001, 0, 0),
 ];

@@ -49,12 +49,14 @@ const SYS_SECCOMP: usize = 317;
 const SYS_MEMFD_CREATE: usize = 319;
 const SYS_CLOSE_RANGE: usize = 436;
 const SYS_LANDLOCK_CREATE_RULESET: usize = 444;
+const SYS_LANDLOCK_ADD_RULE: usize = 445;
 const SYS_LANDLOCK_RESTRICT_SELF: usize = 446;
 
 pub(crate) const AT_FDCWD: i32 = -100;
 pub(crate) const O_RDONLY: i32 = 0;
 pub(crate) const O_WRONLY: i32 = 1;
 pub(crate) const O_DIRECTORY: i32 = 0o200_000;
+const O_PATH: i32 = 0o10_000_000;
 pub(crate) const O_CLOEXEC: i32 = 0o2_000_000;
 
 /// Makes one system call.
@@ -403,19 +405,46 @@ pub(crate) fn load_filter(program: &[Instruction]) -> Result<(), Errno> {
 }
 
 /// Denies device nodes and, as Landlock does for every restricted task, all changes of mounts and
-/// tracing of anything outside the domain. Names no path, so a later move to another root is free.
-pub(crate) fn landlock() -> Result<(), Errno> {
+/// tracing of anything outside the domain. `version` is the kernel's. Holds for the root that the
+/// process has when it calls this.
+pub(crate) fn landlock(version: u32) -> Result<(), Errno> {
     const MAKE_CHAR: u64 = 1 << 6;
     const MAKE_BLOCK: u64 = 1 << 11;
-    let attributes = [MAKE_CHAR | MAKE_BLOCK];
+    const REFER: u64 = 1 << 13;
+    const REFER_VERSION: u32 = 2;
+    let moving = if version >= REFER_VERSION { REFER } else { 0 };
+    let attributes = [MAKE_CHAR | MAKE_BLOCK | moving];
     // SAFETY: the first field of `struct landlock_ruleset_attr` is `handled_access_fs`; the size
     // tells the kernel that only this field is given.
     let ruleset = unsafe {
         call(SYS_LANDLOCK_CREATE_RULESET, [attributes.as_ptr().expose_provenance(), 8, 0, 0, 0, 0])
     }? as i32;
-    let restricted = numbers(SYS_LANDLOCK_RESTRICT_SELF, [fd(ruleset), 0, 0, 0, 0, 0]);
+    let restricted = allow_below_root(ruleset, moving)
+        .and_then(|()| numbers(SYS_LANDLOCK_RESTRICT_SELF, [fd(ruleset), 0, 0, 0, 0, 0]));
     close(ruleset);
     restricted.map(drop)
+}
+
+/// Allows something everywhere. Of moving and linking files from one directory to another this must
+/// be said: a domain about files denies it with EXDEV even if it does not speak of it.
+fn allow_below_root(ruleset: i32, access: u64) -> Result<(), Errno> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        allowed_access: u64,
+        parent: i32,
+    }
+    const PATH_BENEATH: usize = 1;
+    if access == 0 {
+        return Ok(());
+    }
+    let root = open(c"/", O_PATH | O_DIRECTORY)?;
+    let rule = PathBeneath { allowed_access: access, parent: root };
+    let address = core::ptr::from_ref(&rule).expose_provenance();
+    // SAFETY: `rule` is live and has the layout of `struct landlock_path_beneath_attr`, packed.
+    let added =
+        unsafe { call(SYS_LANDLOCK_ADD_RULE, [fd(ruleset), PATH_BENEATH, address, 0, 0, 0]) };
+    close(root);
+    added.map(drop)
 }
 
 /// Blocks exactly the signals in `mask`.

@@ -68,7 +68,7 @@ pub struct EntryRequest {
     pub uid: u32,
     /// The group id to take, as seen inside.
     pub gid: u32,
-    /// Not 0: the host has Landlock, use it.
+    /// The kernel's Landlock version, 0 for none.
     pub landlock: u32,
     /// Not 0: a descriptor for standard input comes along; else it is the shell's /dev/null.
     pub has_stdin: u32,
@@ -213,9 +213,12 @@ fn lock() -> Result<i32, Errno> {
 /// Confines a process that is about to become a zygote. Of all capabilities only `CAP_SYS_ADMIN`
 /// over its own user namespace stays, because pointing children at a pid namespace needs it. The
 /// allow-list is loaded here, before any module of the template is imported.
-pub fn confine_zygote(landlock: bool, filter: &[Instruction]) -> Result<(), Errno> {
+///
+/// There is no Landlock domain yet: one that is made here knows nothing of the roots that children
+/// will have, and would keep them from moving files from one directory to another.
+pub fn confine_zygote(filter: &[Instruction]) -> Result<(), Errno> {
     enter::keep_capabilities(CAP_SYS_ADMIN)?;
-    enter::restrict(landlock)?;
+    enter::no_new_privileges()?;
     sys::load_filter(filter)
 }
 

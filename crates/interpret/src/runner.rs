@@ -5,7 +5,7 @@ mod place;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_domain::{Bundle, CellError, Outcome};
+use silica_domain::{Bundle, CellError, Limit, Outcome};
 use silica_engine::Changes;
 use silica_sessions::{CellEnd, SessionError};
 
@@ -80,7 +80,7 @@ impl From<&CellEnd> for Ran {
         };
         Self {
             outcome: report.outcome,
-            message: report.outcome.explain(&end.limits),
+            message: report.outcome.explain(&end.limits, Limit::field),
             stdout: text(&report.stdout),
             stderr: text(&report.stderr),
             results: report.results.clone(),

@@ -8,6 +8,8 @@
 
 mod depth;
 mod fold;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod magic;
 mod names;
 mod policy;

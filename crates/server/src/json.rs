@@ -23,17 +23,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let max = request.extensions().get::<BodyMax>().map_or(0, |max| max.0);
-        let bytes = read(request.into_body(), max).await?;
-        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        // Fields by position are nobody's wish, and break when a field is added.
-        if text.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Problem::bad("the body must be a JSON object"));
-        }
-        let value = serde_json::from_slice(text).map_err(|error| {
-            Problem::bad(format!("the body is not what is expected here: {error}"))
-        })?;
-        Ok(Self(value))
+        parse(&read(request.into_body(), max).await?).map(Self)
     }
+}
+
+/// Parses a whole body.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let text = if bytes.is_empty() { b"{}" } else { bytes };
+    // Fields by position are nobody's wish, and break when a field is added.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::bad("the body must be a JSON object"));
+    }
+    serde_json::from_slice(text)
+        .map_err(|error| Problem::bad(format!("the body is not what is expected here: {error}")))
 }
 
 /// Reads a body to its end, unless it is longer than `max`.

@@ -7,6 +7,8 @@ mod api;
 mod app;
 mod auth;
 mod e2b;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gatekeeper;
 mod json;
 mod links;

@@ -5,7 +5,7 @@ pub(crate) mod interpret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use silica_domain::{Bundle, CellError, Containment, Enforcement};
+use silica_domain::{Bundle, CellError, Containment, Enforcement, Limit};
 use silica_engine::{ChangedFile, Changes, HeadTail};
 use silica_sessions::{
     Cell, CellEnd, CellPhase, Command, CommandPhase, KernelInfo, Sample, SessionInfo,
@@ -144,7 +144,7 @@ fn ended(end: &CellEnd, detail: Detail) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("outcome".into(), report.outcome.name().into());
     map.insert("exit_code".into(), report.outcome.exit_code().into());
-    map.insert("message".into(), report.outcome.explain(&end.limits).into());
+    map.insert("message".into(), report.outcome.explain(&end.limits, Limit::field).into());
     if detail == Detail::Full {
         map.insert("stdout".into(), text(&report.stdout).into());
         map.insert("stderr".into(), text(&report.stderr).into());
@@ -158,7 +158,8 @@ fn ended(end: &CellEnd, detail: Detail) -> Map<String, Value> {
     map.insert("files".into(), files(&end.files));
     map.insert("duration_ms".into(), millis(report.duration).into());
     let hit = report.limits_hit.iter();
-    let hit = hit.map(|hit| json!({"limit": hit.limit.name(), "message": hit.message}));
+    let hit = hit
+        .map(|hit| json!({"limit": hit.limit.name(), "message": hit.message(hit.limit.field())}));
     map.insert("limits_hit".into(), hit.collect::<Vec<_>>().into());
     let truncated = json!({
         "stdout": report.stdout.left_out(),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use silica_domain::{Bundle, Containment, Limits, Outcome};
+use silica_domain::{Bundle, Containment, Limit, Limits, Outcome};
 use silica_engine::{Report, Watcher};
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
@@ -167,13 +167,14 @@ pub(super) fn ending(report: &Report, limits: &Limits) {
         }
     }
     let mut said = Vec::new();
-    if let Some(text) = report.outcome.explain(limits) {
+    if let Some(text) = report.outcome.explain(limits, Limit::flag) {
         eprintln!("silica: {text}");
         said.push(text);
     }
     for hit in &report.limits_hit {
-        if !said.contains(&hit.message) {
-            eprintln!("silica: {}", hit.message);
+        let message = hit.message(hit.limit.flag());
+        if !said.contains(&message) {
+            eprintln!("silica: {message}");
         }
     }
 }
@@ -189,7 +190,7 @@ pub(super) fn json(report: &Report, containment: &Containment) -> Value {
     let limits_hit: Vec<Value> = report
         .limits_hit
         .iter()
-        .map(|hit| json!({"limit": hit.limit.name(), "message": hit.message}))
+        .map(|hit| json!({"limit": hit.limit.name(), "message": hit.message(hit.limit.flag())}))
         .collect();
     json!({
         "outcome": report.outcome.name(),

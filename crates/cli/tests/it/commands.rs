@@ -128,6 +128,10 @@ async fn files_are_those_of_the_kernel() {
     print(&mut sandbox, "open('note', 'w').write('from the kernel')").await;
     assert_eq!(printed(&sandbox, "cat note; echo answer > /tmp/reply").await, "from the kernel");
     assert_eq!(print(&mut sandbox, "print(open('/tmp/reply').read())").await, "answer");
+    assert_eq!(
+        printed(&sandbox, "mkdir d && ln note d/other && cat d/other").await,
+        "from the kernel"
+    );
     finish(engine, sandbox).await;
 }
 

@@ -16,6 +16,7 @@ mod keys;
 mod lives;
 mod stopping;
 mod storm;
+mod templates;
 mod tls;
 mod transfers;
 

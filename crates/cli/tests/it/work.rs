@@ -8,7 +8,7 @@ use silica_jail::client::UseOfHost;
 use crate::ground::{Ground, SCIENCE, cell, print, text};
 
 /// Each prints `ok` when it worked.
-const TASKS: [(&str, &str); 24] = [
+const TASKS: [(&str, &str); 26] = [
     (
         "pandas",
         "import pandas as pd; d = pd.DataFrame({'a': [1, 2, 3]}).describe(); print('ok' if d.loc['mean', 'a'] == 2 else d)",
@@ -57,6 +57,11 @@ const TASKS: [(&str, &str); 24] = [
         "tempfile",
         "import tempfile, os\nwith tempfile.TemporaryDirectory() as d:\n  with tempfile.NamedTemporaryFile(dir=d) as f: f.write(b'x'); print('ok' if os.path.exists(f.name) else '')",
     ),
+    // A domain of Landlock that does not allow it turns this into EXDEV.
+    (
+        "moving",
+        "import os\nfor p in ('/workspace', '/home/user', '/tmp', '/dev/shm'):\n  os.chdir(p); os.makedirs('from/d'); os.mkdir('to'); open('from/d/f', 'w').close()\n  os.rename('from/d', 'to/d'); os.link('to/d/f', 'from/f'); os.replace('from/f', 'to/g')\nprint('ok' if os.stat('to/g').st_nlink == 2 else '')",
+    ),
     (
         "zipfile",
         "import zipfile, io\nb = io.BytesIO()\nwith zipfile.ZipFile(b, 'w', zipfile.ZIP_DEFLATED) as z: z.writestr('a', 'ok')\nprint(zipfile.ZipFile(b).read('a').decode())",
@@ -74,6 +79,10 @@ const TASKS: [(&str, &str); 24] = [
     (
         "loopback",
         "import socket, threading\ns = socket.create_server(('127.0.0.1', 0))\ndef serve():\n  c, _ = s.accept(); c.sendall(b'ok'); c.close()\nthreading.Thread(target=serve).start()\nprint(socket.create_connection(s.getsockname()).recv(9).decode()); s.close()",
+    ),
+    (
+        "names of services",
+        "import socket\nprint('ok' if (socket.getservbyname('https'), socket.getservbyport(53, 'udp'), socket.getprotobyname('tcp')) == (443, 'domain', 6) else '')",
     ),
     (
         "http",

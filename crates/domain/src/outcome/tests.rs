@@ -53,6 +53,6 @@ fn table_of_outcomes() {
     for (outcome, name, status, words) in table {
         assert_eq!(outcome.name(), *name);
         assert_eq!(outcome.exit_code(), *status, "{name}");
-        assert_eq!(outcome.explain(&limits).as_deref(), *words, "{name}");
+        assert_eq!(outcome.explain(&limits, Limit::flag).as_deref(), *words, "{name}");
     }
 }

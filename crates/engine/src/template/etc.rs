@@ -26,6 +26,8 @@ const FILES: &[(&str, &str)] = &[
         "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
     ),
     ("resolv.conf", ""),
+    ("services", include_str!("etc/services")),
+    ("protocols", include_str!("etc/protocols")),
     ("timezone", "Etc/UTC\n"),
     ("shells", "/bin/sh\n/bin/bash\n"),
     (

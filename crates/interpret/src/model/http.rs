@@ -174,6 +174,10 @@ impl HttpModel {
         if response.status() != StatusCode::OK {
             return Err(self.refusal(request, response).await.into());
         }
+        if is_json(&response) {
+            let words = "it came in one piece, and a stream of events was asked for";
+            return Err(ModelError::Malformed(words.to_owned()).into());
+        }
         match self.options.wire {
             Wire::Anthropic => {
                 self.read(request, response, end, listener, anthropic::Reader::default()).await
@@ -262,6 +266,12 @@ impl HttpModel {
             _ => ModelError::Refused { status, words },
         }
     }
+}
+
+/// Whether a provider has not noticed that it was asked to stream.
+fn is_json(response: &Response) -> bool {
+    let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
 fn unreachable(error: reqwest::Error) -> ModelError {

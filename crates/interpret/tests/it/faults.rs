@@ -206,6 +206,16 @@ async fn malformed_events_are_an_error() {
 }
 
 #[tokio::test]
+async fn an_answer_in_one_piece_is_told_as_that() {
+    for wire in [Wire::Anthropic, Wire::Chat] {
+        let kind = vec![("content-type", "application/json; charset=utf-8".to_owned())];
+        let asked = ask(wire, vec![Reply::Status(200, kind, "{\"choices\": []}".to_owned())]).await;
+        let Err(error @ ModelError::Malformed(_)) = asked else { panic!("{asked:?}") };
+        assert!(error.to_string().contains("a stream of events was asked for"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn errors_in_the_middle_of_a_stream_are_errors() {
     let overloaded =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "full"}});

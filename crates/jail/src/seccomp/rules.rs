@@ -78,12 +78,15 @@ pub enum Verdict {
 pub const HIGHEST_KNOWN: u32 = 462;
 
 /// What the rules allow for entering alone; the gate's second filter answers EPERM to these.
-pub const ENTERING_ONLY: [u32; 5] = [
+pub const ENTERING_ONLY: [u32; 8] = [
     number(libc::SYS_setns),
     number(libc::SYS_setresuid),
     number(libc::SYS_setresgid),
     number(libc::SYS_capset),
     number(libc::SYS_seccomp),
+    number(libc::SYS_landlock_create_ruleset),
+    number(libc::SYS_landlock_add_rule),
+    number(libc::SYS_landlock_restrict_self),
 ];
 
 /// `socket(2)`: AF_UNIX, AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET; the default
@@ -418,6 +421,9 @@ pub const RULES: &[Rule] = &[
             ("setresgid", number(libc::SYS_setresgid)),
             ("capset", number(libc::SYS_capset)),
             ("seccomp", number(libc::SYS_seccomp)),
+            ("landlock_create_ruleset", number(libc::SYS_landlock_create_ruleset)),
+            ("landlock_add_rule", number(libc::SYS_landlock_add_rule)),
+            ("landlock_restrict_self", number(libc::SYS_landlock_restrict_self)),
         ],
         action: Action::Allow,
         reason: "Entering a shell. A second filter takes these away before the first user instruction.",
@@ -510,9 +516,6 @@ pub const RULES: &[Rule] = &[
             ("pkey_alloc", number(libc::SYS_pkey_alloc)),
             ("pkey_free", number(libc::SYS_pkey_free)),
             ("pkey_mprotect", number(libc::SYS_pkey_mprotect)),
-            ("landlock_create_ruleset", number(libc::SYS_landlock_create_ruleset)),
-            ("landlock_add_rule", number(libc::SYS_landlock_add_rule)),
-            ("landlock_restrict_self", number(libc::SYS_landlock_restrict_self)),
         ],
         action: Action::NoSuchCall,
         reason: "A large attack surface that callers do without.",

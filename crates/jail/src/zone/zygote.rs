@@ -39,14 +39,13 @@ impl Zygote {
     pub(crate) fn start(
         template: &Template,
         recipe: &Recipe,
-        landlock: bool,
         filter: &[silica_gate::Instruction],
     ) -> io::Result<Self> {
         let (socket, theirs) = protocol::pair()?;
         let complaints = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC)?;
         match sys::fork_into(libc::CLONE_NEWNS as u64)? {
             Forked::Child => {
-                let error = become_zygote(template, recipe, &theirs, &complaints, landlock, filter);
+                let error = become_zygote(template, recipe, &theirs, &complaints, filter);
                 // The last words land where the zone master looks for them.
                 let words = format!("zygote: {error}\n");
                 let _ = rustix::io::write(&complaints, words.as_bytes());
@@ -91,15 +90,13 @@ fn become_zygote(
     recipe: &Recipe,
     socket: &OwnedFd,
     complaints: &OwnedFd,
-    landlock: bool,
     filter: &[silica_gate::Instruction],
 ) -> io::Error {
     let prepare = || -> io::Result<()> {
         shell::build_zygote_root(template)?;
         sys::duplicate_to(complaints.as_fd(), 2)?;
         sys::duplicate_to(socket.as_fd(), 3)?;
-        silica_gate::confine_zygote(landlock, filter)
-            .map_err(|errno| io::Error::from_raw_os_error(errno.0))
+        silica_gate::confine_zygote(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
     };
     if let Err(error) = prepare() {
         return error;

@@ -76,8 +76,10 @@ impl Checker<'_, '_, '_> {
     pub(super) fn name(&mut self, expr: &Expr, id: &str) {
         let paths = self.names.paths(expr);
         self.reference(&paths, expr.range());
-        // `__builtins__` and its like are names and attributes.
-        self.found(self.policy.lookup().attribute(id), expr.range(), id);
+        // `__builtins__` and its like are names and attributes; `os` as a name is an import's affair.
+        if id.starts_with("__") {
+            self.found(self.policy.lookup().attribute(id), expr.range(), id);
+        }
         if self.policy.shadowing() == Shadowing::Distrust && self.names.is_bound(id) {
             self.built_in(&paths, id, expr.range());
         }

@@ -38,6 +38,13 @@ fn every_labelled_violation_of_strict_is_found() {
 }
 
 #[test]
+fn a_module_by_its_name_is_no_attribute() {
+    let report = Policy::preset(Preset::Strict).check("import os\nos.remove('a')\n");
+    let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, ["import", "file"]);
+}
+
+#[test]
 fn ordinary_analysis_raises_no_alarm_under_data() {
     let policy = Policy::preset(Preset::Data);
     let samples = samples(include_str!("../sets/ordinary.txt"));

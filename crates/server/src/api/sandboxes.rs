@@ -40,7 +40,7 @@ pub(crate) struct LimitsBody {
 }
 
 impl LimitsBody {
-    fn over(&self, default: &Limits) -> Result<Limits, Problem> {
+    pub(crate) fn over(&self, default: &Limits) -> Result<Limits, Problem> {
         let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
         // Files are kept in memory: less of it means less room for them, unless somebody said how much.
         let disk_bytes = self.disk_bytes.unwrap_or(default.disk_bytes.min(memory_bytes / 2));

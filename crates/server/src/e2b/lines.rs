@@ -15,7 +15,7 @@ use futures_util::Stream;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
-use silica_domain::{Bundle, Outcome, Payload};
+use silica_domain::{Bundle, Limit, Outcome, Payload};
 use silica_sessions::{Cell, CellEnd, CellPhase, Event, KernelState, Read, Reader, Text};
 use silica_store::Timestamp;
 
@@ -115,7 +115,7 @@ impl Teller {
 
 /// Why a cell ended that could not say so itself.
 fn last_words(end: &CellEnd) -> Option<Value> {
-    let explained = end.report.outcome.explain(&end.limits);
+    let explained = end.report.outcome.explain(&end.limits, Limit::field);
     if end.kernel == KernelState::Restarted {
         let lost = end.lost.clone().unwrap_or_default();
         let trace = explained.map_or(lost.clone(), |words| format!("{words}\n{lost}"));

@@ -242,6 +242,8 @@ fn time_is_up_or_is_extended() {
     let sleep = "import time; time.sleep(600)";
     let cell = sandbox.cell(&json!({"code": sleep, "timeout_seconds": 0.2}));
     assert_eq!((&cell["outcome"], &cell["exit_code"]), (&json!("timed_out"), &json!(124)));
+    let words = "(the wall limit); raise it with timeout_seconds";
+    assert!(cell["message"].as_str().unwrap().ends_with(words), "{cell}");
     assert_eq!(cell["limits_hit"][0]["limit"], "wall");
     let cell = sandbox.start(
         &json!({"code": "import time; time.sleep(3); print('done')", "timeout_seconds": 1.5}),

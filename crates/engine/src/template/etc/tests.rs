@@ -65,7 +65,9 @@ fn takes_the_hosts_shape_and_little_of_its_configuration() {
         etc/os-release
         etc/passwd
         etc/profile
+        etc/protocols
         etc/resolv.conf
+        etc/services
         etc/shells
         etc/timezone
         home/

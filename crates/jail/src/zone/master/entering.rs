@@ -167,7 +167,7 @@ impl Master<'_> {
             zone_namespaces: self.zone_namespaces,
             uid: GUEST_ID,
             gid: GUEST_ID,
-            landlock: u32::from(self.facts.landlock > 0),
+            landlock: self.facts.landlock,
             fail_at,
             ..EntryRequest::default()
         };
@@ -320,9 +320,8 @@ impl Master<'_> {
             Failure::because("zygote-template", format!("template {name} is not known"))
         })?;
         template.failures = 0;
-        let zygote =
-            Zygote::start(&template.layers, &recipe, self.facts.landlock > 0, &self.filter)
-                .map_err(|error| Failure::new("zygote-start", &error))?;
+        let zygote = Zygote::start(&template.layers, &recipe, &self.filter)
+            .map_err(|error| Failure::new("zygote-start", &error))?;
         template.recipe = Some(recipe);
         template.zygote = Some(zygote);
         Ok(())
@@ -330,14 +329,13 @@ impl Master<'_> {
 
     /// Starts a zygote where one is wanted and none runs.
     fn revive(&mut self, name: &str) {
-        let landlock = self.facts.landlock > 0;
         let Some(template) = self.templates.get_mut(name) else {
             return;
         };
         let (Some(recipe), None) = (&template.recipe, &template.zygote) else {
             return;
         };
-        match Zygote::start(&template.layers, recipe, landlock, &self.filter) {
+        match Zygote::start(&template.layers, recipe, &self.filter) {
             Ok(zygote) => template.zygote = Some(zygote),
             Err(_) => template.failures += 1,
         }
@@ -345,7 +343,6 @@ impl Master<'_> {
 
     /// Starts successors of zygotes that have forked often or long enough.
     pub(super) fn replace_worn_zygotes(&mut self) {
-        let landlock = self.facts.landlock > 0;
         for template in self.templates.values_mut() {
             let (Some(recipe), Some(zygote), None, None) =
                 (&template.recipe, &template.zygote, &template.successor, &template.predecessor)
@@ -353,7 +350,7 @@ impl Master<'_> {
                 continue;
             };
             if zygote.ready && zygote.is_worn(recipe) && template.failures < FAILURES_MAX {
-                match Zygote::start(&template.layers, recipe, landlock, &self.filter) {
+                match Zygote::start(&template.layers, recipe, &self.filter) {
                     Ok(successor) => template.successor = Some(successor),
                     Err(_) => template.failures += 1,
                 }

@@ -1,0 +1,64 @@
+//! A door for `tests/fuzz`: bodies and queries of requests.
+//!
+//! Only there with the feature `fuzzing`; no other code may use it.
+
+use axum::extract::Query;
+use axum::http::Uri;
+use serde::de::DeserializeOwned;
+use silica_domain::{Limits, LimitsMax};
+use silica_store::Timestamp;
+
+use crate::api::{
+    approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+};
+use crate::json;
+use crate::links::LinkKey;
+
+/// Reads bytes as each type of request, as a body and as a query.
+pub fn request(data: &[u8]) {
+    body::<sandboxes::CreateBody>(data);
+    body::<sandboxes::ExtendBody>(data);
+    body::<run::RunBody>(data);
+    body::<cells::CellBody>(data);
+    body::<cells::ExtendBody>(data);
+    body::<commands::CommandBody>(data);
+    body::<commands::SignalBody>(data);
+    body::<files::DirectoryBody>(data);
+    body::<files::MoveBody>(data);
+    body::<files::LinkBody>(data);
+    body::<keys::CreateBody>(data);
+    body::<kernels::CreateBody>(data);
+    body::<interpret::SimpleBody>(data);
+    body::<interpret::InterpretBody>(data);
+    limits(data);
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    query::<approvals::ListQuery>(text);
+    query::<audit::SearchQuery>(text);
+    query::<files::PathQuery>(text);
+    query::<cells::After>(text);
+    let key = LinkKey::random().expect("there is randomness");
+    let opened = key.open(text, Timestamp::from_micros(0));
+    assert!(opened.is_none(), "{text:?} opens a link that nobody sealed");
+}
+
+fn body<T: DeserializeOwned>(data: &[u8]) {
+    drop(json::parse::<T>(data));
+}
+
+fn query<T: DeserializeOwned>(text: &str) {
+    if let Ok(uri) = Uri::try_from(format!("/?{text}")) {
+        drop(Query::<T>::try_from_uri(&uri));
+    }
+}
+
+/// Limits that are accepted are within what the operator allows.
+fn limits(data: &[u8]) {
+    let (default, max) = (Limits::default(), LimitsMax::default());
+    let asked = json::parse::<sandboxes::LimitsBody>(data).and_then(|body| body.over(&default));
+    if let Ok(asked) = asked
+        && let Ok(checked) = asked.checked(&max)
+    {
+        let within = checked.memory_bytes <= max.0.memory_bytes && checked.wall <= max.0.wall;
+        assert!(within, "{checked:?}");
+    }
+}

@@ -1,0 +1,1 @@
+"""Other people's tests, inside a sandbox and outside."""
