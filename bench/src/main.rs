@@ -1,102 +1,166 @@
-//! Measures what `SPECIFICATION.md` promises, side by side with plain Python in one run.
+//! One benchmark: Silica beside plain Python and its peers, in one run, on the reader's machine.
 //!
-//! Every measure is interleaved with its baseline, sample by sample, because machines are shared and
-//! noisy: ratios survive that, absolute times do not. Prints a table, and one JSON object with
-//! `--json`. `--check` fails when a promise is missed.
+//! It measures and writes `bench/results/<date>.json`; from that alone it makes `docs/performance.md`
+//! with its pictures, and holds it against the promises of `SPECIFICATION.md`. Contenders take turns,
+//! sample by sample, because machines are shared and noisy: ratios survive that, times do not.
 
-mod e2b;
-mod http;
-mod jobs;
-mod measure;
+mod footprint;
+mod interleave;
+mod machine;
+mod measures;
+mod noise;
+mod peers;
 mod plain;
-mod policy;
+mod report;
+mod results;
+mod run;
+mod silica;
+mod specification;
+mod statistics;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+
+use results::Results;
+use specification::Verdict;
 
 /// The first argument with which the engine starts this program as a zone.
-const ZONE_ARGUMENT: &str = "__zone";
+pub(crate) const ZONE_ARGUMENT: &str = "__zone";
 
-/// Measures Silica against plain Python.
+/// Exit codes: a promise is missed or a measure failed; the machine is too noisy to compare.
+const MISSED: u8 = 1;
+const TOO_NOISY: u8 = 3;
+
+/// Measures Silica and its peers.
 #[derive(Debug, Parser)]
+#[command(name = "bench/run")]
 struct Arguments {
-    /// Samples of each measure
-    #[arg(long, default_value_t = 60)]
-    samples: usize,
-    /// Sandboxes made and ended by the leak measure
-    #[arg(long, default_value_t = 5000)]
-    churn: usize,
+    #[command(subcommand)]
+    command: Option<Task>,
+    /// Few samples, to see that everything works; about three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Only measures whose names contain one of these; separate them by commas
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these peers, by parts of their names; plain python3 is always there
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+    /// Install nothing: what is missing is left out
+    #[arg(long)]
+    no_install: bool,
+    /// Compare even if the machine is noisy; the document says so
+    #[arg(long)]
+    even_if_noisy: bool,
+    /// Also keep up a steady load for so many minutes
+    #[arg(long, default_value_t = 0)]
+    soak: u64,
     /// The template to measure with
     #[arg(long, default_value = "code-interpreter")]
     template: String,
-    /// Only measures whose name contains this
+    /// Where peers are installed and templates built
+    #[arg(long, default_value = "target/bench", hide = true)]
+    place: PathBuf,
+    /// The data directory whose templates are used; one of its own if not given
     #[arg(long)]
-    only: Option<String>,
-    /// The silica binary, for the whole-process measure
+    home: Option<PathBuf>,
+    /// Where the results go; `bench/results/<date>.json` if not given
     #[arg(long)]
-    silica: Option<std::path::PathBuf>,
-    /// A Python with E2B's SDK installed, for its measure; there is none without it
-    #[arg(long)]
-    e2b_python: Option<std::path::PathBuf>,
-    /// Seconds of the soak of the server; none unless asked for
-    #[arg(long, default_value_t = 0)]
-    soak: u64,
-    /// Sandboxes a second of the soak
-    #[arg(long, default_value_t = 50.0)]
-    soak_rate: f64,
-    /// Print one JSON object and no table
-    #[arg(long)]
-    json: bool,
-    /// Fail when a promise is missed
-    #[arg(long)]
-    check: bool,
+    output: Option<PathBuf>,
+    /// The root of the repository
+    #[arg(long, default_value = ".", hide = true)]
+    root: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Makes the document and its pictures from results, without measuring
+    Page {
+        /// The results; the newest if not given
+        results: Option<PathBuf>,
+    },
+    /// Compares results with the promises, and fails when one is missed
+    Check {
+        /// The results; the newest if not given
+        results: Option<PathBuf>,
+    },
+    /// Lists what can be measured, for `--only`
+    List,
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
-        return ExitCode::from(silica_jail::run_zone() as u8);
+    match std::env::args().nth(1).as_deref() {
+        Some(ZONE_ARGUMENT) => return ExitCode::from(silica_jail::run_zone() as u8),
+        Some(peers::spawn::ARGUMENT) => return peers::spawn::serve(),
+        _ => {}
     }
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
+    let arguments = Arguments::parse();
+    let done = match &arguments.command {
+        None => run::run(&arguments),
+        Some(Task::Page { results }) => page(&arguments, results.as_deref()),
+        Some(Task::Check { results }) => check(&arguments, results.as_deref()),
+        Some(Task::List) => {
+            for (name, _) in measures::MEASURES.iter().chain([&measures::SOAK]) {
+                println!("{name}");
+            }
+            Ok(ExitCode::SUCCESS)
         }
-    }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("bench: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
-fn run(arguments: &Arguments) -> Result<bool> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let is_http = |only: &String| only.starts_with("http");
-    let is_e2b = |only: &String| only.starts_with("e2b");
-    let is_policy = |only: &String| only.starts_with("policy");
-    let mut rows = Vec::new();
-    if arguments.only.as_ref().is_none_or(is_policy) {
-        rows.extend(policy::run_all(arguments.samples));
+/// The results that were named, or the newest.
+fn chosen(arguments: &Arguments, path: Option<&Path>) -> Result<(PathBuf, Results)> {
+    let path = match path {
+        Some(path) => path.to_owned(),
+        None => results::newest(&arguments.root.join("bench/results"))?,
+    };
+    let results = Results::load(&path)?;
+    Ok((path, results))
+}
+
+fn promises(arguments: &Arguments) -> Result<Vec<specification::Promise>> {
+    let path = arguments.root.join("SPECIFICATION.md");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    specification::parse(&text)
+}
+
+fn page(arguments: &Arguments, path: Option<&Path>) -> Result<ExitCode> {
+    let (path, results) = chosen(arguments, path)?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    report::page::write(&arguments.root.join("docs"), &name, &results, &promises(arguments)?)?;
+    println!("docs/performance.md is made from {}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(arguments: &Arguments, path: Option<&Path>) -> Result<ExitCode> {
+    let (path, results) = chosen(arguments, path)?;
+    println!("{} of {}", path.display(), results.began);
+    if let (Some(complaint), false) = (&results.noise.complaint, arguments.even_if_noisy) {
+        println!("These results are not fit for comparing: {complaint}.");
+        println!("Measure again on a quiet machine, or add --even-if-noisy.");
+        return Ok(ExitCode::from(TOO_NOISY));
     }
-    let apart = |only: &String| is_http(only) || is_e2b(only) || is_policy(only);
-    if !arguments.only.as_ref().is_some_and(apart) {
-        rows.extend(runtime.block_on(jobs::run_all(arguments))?);
+    let mut missed = 0;
+    for promise in promises(arguments)? {
+        let (word, shown) = match promise.judge(&results.promises)? {
+            Verdict::Kept(shown) => ("kept", shown),
+            Verdict::Missed(shown) => {
+                missed += 1;
+                ("MISSED", shown)
+            }
+            Verdict::NotMeasured => ("not measured", String::new()),
+        };
+        let (number, words, bar) = (promise.number, promise.words, promise.bar);
+        println!("{number:<4} {word:<13} {shown:<28} bar {bar:<30} {words}");
     }
-    if arguments.only.as_ref().is_none_or(is_http) {
-        let home = std::env::var_os("SILICA_HOME").context("set SILICA_HOME")?;
-        rows.extend(http::run_all(arguments, home.as_ref())?);
-    }
-    if let (true, Some(python)) =
-        (arguments.only.as_ref().is_none_or(is_e2b), &arguments.e2b_python)
-    {
-        let home = std::env::var_os("SILICA_HOME").context("set SILICA_HOME")?;
-        rows.extend(e2b::run_all(arguments, home.as_ref(), python)?);
-    }
-    let kept = rows.iter().all(measure::Row::is_kept);
-    if arguments.json {
-        println!("{}", measure::to_json(&rows));
-    } else {
-        measure::print_table(&rows);
-    }
-    Ok(kept || !arguments.check)
+    println!("{missed} missed");
+    Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }

@@ -1,6 +1,6 @@
 //! Plain Python: the same interpreter and packages as the template, outside the jail.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,10 @@ pub(crate) struct Plain {
 impl Plain {
     /// Finds the template's own interpreter on the host.
     pub(crate) fn new(template: &Template) -> Self {
-        let on_host = |inside: &std::path::Path| {
+        let on_host = |inside: &Path| {
             let path = template.root().join(inside.strip_prefix("/").unwrap_or(inside));
-            if path.exists() { path } else { inside.to_owned() }
+            let found = if path.exists() { path } else { inside.to_owned() };
+            found.canonicalize().unwrap_or(found)
         };
         let manifest = &template.manifest;
         let library = manifest.library_path.first().cloned().unwrap_or_default();
@@ -31,17 +32,41 @@ impl Plain {
         }
     }
 
+    pub(crate) fn interpreter(&self) -> &Path {
+        &self.interpreter
+    }
+
+    /// Where the template's packages are.
+    pub(crate) fn site(&self) -> &Path {
+        &self.site
+    }
+
+    /// Where the interpreter finds its own library.
+    pub(crate) fn libraries(&self) -> &Path {
+        &self.libraries
+    }
+
+    /// The variables it runs with, and no others.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let mut variables = vec![
+            ("PYTHONPATH".to_owned(), self.site.display().to_string()),
+            ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()),
+            ("LD_LIBRARY_PATH".to_owned(), self.libraries.display().to_string()),
+        ];
+        let threads = self.threads().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        variables.extend(threads);
+        variables
+    }
+
+    /// The variables that keep libraries to one thread, as the template has them.
+    #[expect(clippy::unused_self, reason = "what a template sets belongs to it")]
+    pub(crate) fn threads(&self) -> [(&'static str, &'static str); 2] {
+        [("OPENBLAS_NUM_THREADS", "1"), ("OMP_NUM_THREADS", "1")]
+    }
+
     fn command(&self, code: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
-        command
-            .args(["-c", code])
-            .env_clear()
-            .env("PYTHONPATH", &self.site)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("OPENBLAS_NUM_THREADS", "1")
-            .env("OMP_NUM_THREADS", "1")
-            .env("LD_LIBRARY_PATH", &self.libraries)
-            .stdin(Stdio::null());
+        command.args(["-c", code]).env_clear().envs(self.environment()).stdin(Stdio::null());
         command
     }
 
@@ -52,13 +77,5 @@ impl Plain {
         let took = started.elapsed();
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(took)
-    }
-
-    /// Runs code that prints a number of seconds; that number.
-    pub(crate) fn seconds(&self, code: &str) -> Result<Duration> {
-        let output = self.command(code).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let seconds: f64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
-        Ok(Duration::from_secs_f64(seconds))
     }
 }

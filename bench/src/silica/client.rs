@@ -6,6 +6,9 @@ use std::net::TcpStream;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+/// How much of an answer of known length is taken at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
 pub(crate) struct Client {
     socket: TcpStream,
     reader: BufReader<TcpStream>,
@@ -58,10 +61,14 @@ impl Client {
     }
 
     fn body(&mut self, head: &Head, mut take: impl FnMut(&[u8])) -> Result<()> {
-        if let Some(length) = head.length {
-            let mut body = vec![0; length];
-            self.reader.read_exact(&mut body)?;
-            take(&body);
+        if let Some(mut left) = head.length {
+            let mut piece = vec![0; left.min(PIECE_BYTES)];
+            while left > 0 {
+                let count = left.min(piece.len());
+                self.reader.read_exact(&mut piece[..count])?;
+                take(&piece[..count]);
+                left -= count;
+            }
             return Ok(());
         }
         if head.status == 204 {
@@ -98,6 +105,14 @@ impl Client {
     pub(crate) fn json(&mut self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let answer = self.request(method, path, body.to_string().as_bytes())?;
         Ok(serde_json::from_slice(&answer)?)
+    }
+
+    /// Gets and hands over the answer as it comes.
+    pub(crate) fn download(&mut self, path: &str, take: impl FnMut(&[u8])) -> Result<()> {
+        self.send("GET", path, "*/*", &[])?;
+        let head = self.head()?;
+        ensure!(head.status == 200, "status {}", head.status);
+        self.body(&head, take)
     }
 
     /// Posts and hands over the answer as it comes.

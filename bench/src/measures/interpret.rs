@@ -5,20 +5,16 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::Served;
-use crate::Arguments;
-use crate::measure::{Row, Samples};
-
-/// What the loop may add, and how long a word may take.
-const LOOP_MS_MAX: f64 = 3.0;
-const WORD_MS_MAX: f64 = 5.0;
+use super::{Bench, POOL_SIZE};
+use crate::results::{Better, Row, Table};
+use crate::silica::Served;
+use crate::statistics::Samples;
 
 /// What the model wrote down about its last answer.
 #[derive(Clone, Copy)]
@@ -30,30 +26,26 @@ struct Times {
 
 type Clock = Arc<Mutex<Option<Times>>>;
 
-pub(super) fn run(arguments: &Arguments, home: &Path) -> Result<Vec<Row>> {
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let (url, clock) = model()?;
-    let settings = [
-        "model.provider=openai".to_owned(),
-        "model.name=m".to_owned(),
-        "model.key_needed=no".to_owned(),
-        format!("model.base_url={url}"),
-    ];
-    let served = Served::start_with(arguments, home, &settings)?;
+    let base = format!("model.base_url={url}");
+    let settings = ["model.provider=openai", "model.name=m", "model.key_needed=no", &base];
+    let mut served = Served::start(&bench.silica, POOL_SIZE, &settings)?;
     let mut client = served.client()?;
     let (mut added, mut word) = (Samples::default(), Samples::default());
     let ask = json!({"prompt": "Print one"});
-    for round in 0..arguments.samples + 10 {
-        // The pool fills up again in between, as it does when people ask now and then.
-        std::thread::sleep(Duration::from_millis(50));
+    let effort = bench.effort();
+    for round in 0..effort.samples + effort.warm_ups {
+        served.wait_for_pool()?;
         let started = Instant::now();
         let answer = client.json("POST", "/interpret", &ask)?;
         let took = started.elapsed();
         ensure!(answer["output"] == "1", "{answer}");
         let times = take(&clock).context("the model was not asked")?;
-        if round >= 10 {
+        if round >= effort.warm_ups {
             added.push(took.saturating_sub(times.done - times.asked));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        served.wait_for_pool()?;
         let mut heard = None;
         client.stream("/v1/interpret", &ask, |bytes| {
             if heard.is_none() && bytes.windows(11).any(|window| window == b"event: text") {
@@ -61,14 +53,19 @@ pub(super) fn run(arguments: &Arguments, home: &Path) -> Result<Vec<Row>> {
             }
         })?;
         let times = take(&clock).context("the model was not asked")?;
-        if round >= 10 {
+        if round >= effort.warm_ups {
             word.push(heard.context("no word came")?.saturating_duration_since(times.first_word));
         }
     }
-    Ok(vec![
-        Row::time("http: what the loop adds to the model, print(1), p50", added, LOOP_MS_MAX),
-        Row::time("http: from the model's first word to the client, p50", word, WORD_MS_MAX),
-    ])
+    let mut table = Table::new("interpret", "ms", Better::Less);
+    let rows = [("added to the model's own time", added), ("the model's first word", word)];
+    for (who, samples) in rows {
+        if let Some(summary) = samples.summary() {
+            table.rows.push(Row { who: who.to_owned(), ours: true, summary });
+        }
+    }
+    bench.results.tables.push(table);
+    Ok(())
 }
 
 fn take(clock: &Clock) -> Option<Times> {

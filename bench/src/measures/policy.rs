@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use anyhow::{Result, ensure};
 use silica_policy::{CODE_BYTES_MAX, Policy, Preset};
 
-use crate::measure::{Row, Samples};
+use super::Bench;
+use crate::interleave::{Lane, interleave};
 
 /// A cell of the size and kind that is asked for all day.
 const TYPICAL: &str = "\
@@ -28,11 +30,31 @@ plt.savefig('sales.png', dpi=120)
 monthly.tail(12)
 ";
 
-const TYPICAL_MS_MAX: f64 = 0.1;
-const LONGEST_MS_MAX: f64 = 100.0;
+#[expect(clippy::unnecessary_wraps, reason = "every measure may fail")]
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
+    let longest = longest();
+    let policy = Policy::preset(Preset::Data);
+    let check = |code: &str| {
+        let start = Instant::now();
+        let report = policy.check(code);
+        let took = start.elapsed();
+        ensure!(report.findings.is_empty(), "the text is harmless");
+        Ok(took)
+    };
+    let lanes = vec![
+        Lane::new("a cell of 18 lines", true, || check(TYPICAL)),
+        Lane::new("1 MiB of Python", true, || check(&longest)),
+    ];
+    let table = interleave("policy", lanes, bench.effort());
+    for (number, row) in ["P22", "P23"].into_iter().zip(&table.rows) {
+        bench.results.promise(number, row.summary.p50, "ms");
+    }
+    bench.results.tables.push(table);
+    Ok(())
+}
 
-pub(crate) fn run_all(samples: usize) -> Vec<Row> {
-    // The longest text is many cells one after the other, with names that differ.
+/// Many cells one after the other, with names that differ.
+fn longest() -> String {
     let mut longest = String::new();
     for index in 0.. {
         let cell = TYPICAL.replace("monthly", &format!("monthly_{index}"));
@@ -41,20 +63,5 @@ pub(crate) fn run_all(samples: usize) -> Vec<Row> {
         }
         longest.push_str(&cell);
     }
-    vec![
-        Row::time("policy: check of a typical cell", time(TYPICAL, samples * 10), TYPICAL_MS_MAX),
-        Row::time("policy: check of 1 MiB", time(&longest, samples), LONGEST_MS_MAX),
-    ]
-}
-
-fn time(code: &str, count: usize) -> Samples {
-    let policy = Policy::preset(Preset::Data);
-    let mut samples = Samples::default();
-    for _ in 0..count {
-        let start = Instant::now();
-        let report = policy.check(code);
-        samples.push(start.elapsed());
-        assert!(report.findings.is_empty(), "the text is harmless");
-    }
-    samples
+    longest
 }

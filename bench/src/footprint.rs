@@ -1,0 +1,104 @@
+//! What processes use, as the kernel tells it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Clock ticks of `/proc/PID/stat` in a second; fixed for user space on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// How deep control groups are searched for.
+const GROUP_DEPTH_MAX: usize = 6;
+
+/// Memory of processes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// What would be given back if they ended.
+    pub(crate) private_bytes: u64,
+    /// That and their share of what they have in common.
+    pub(crate) proportional_bytes: u64,
+}
+
+impl Memory {
+    pub(crate) fn of(processes: impl IntoIterator<Item = u32>) -> Self {
+        let mut sum = Self::default();
+        for pid in processes {
+            let path = format!("/proc/{pid}/smaps_rollup");
+            for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
+                let bytes = kilobytes(line) * 1024;
+                if line.starts_with("Private_") {
+                    sum.private_bytes += bytes;
+                } else if line.starts_with("Pss:") {
+                    sum.proportional_bytes += bytes;
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// The number in a line such as `Pss:   1234 kB`.
+fn kilobytes(line: &str) -> u64 {
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find(|line| line.starts_with("VmRSS:")).map_or(0, kilobytes) * 1024
+}
+
+pub(crate) fn processor_seconds(pid: u32) -> f64 {
+    let ticks = |index: usize| stat(pid).get(index).and_then(|field| field.parse::<f64>().ok());
+    (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / TICKS_PER_SECOND
+}
+
+pub(crate) fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// What stands behind the name in `/proc/PID/stat`.
+fn stat(pid: u32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Every process below one, by parent.
+pub(crate) fn descendants(root: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if let Some(parent) = stat(pid).get(1).and_then(|parent| parent.parse().ok()) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut pending = vec![root];
+    while let Some(pid) = pending.pop() {
+        for &child in children.get(&pid).into_iter().flatten() {
+            found.push(child);
+            pending.push(child);
+        }
+    }
+    found
+}
+
+/// Our control groups, in all hierarchies.
+pub(crate) fn groups() -> usize {
+    let all = directories_below(Path::new("/sys/fs/cgroup"), GROUP_DEPTH_MAX);
+    all.iter().filter(|path| path.to_string_lossy().contains("/silica-")).count()
+}
+
+fn directories_below(directory: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if depth > 0 {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                found.extend(directories_below(&entry.path(), depth - 1));
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}

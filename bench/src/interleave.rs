@@ -1,0 +1,101 @@
+//! Takes samples of several things in turn, so that whatever disturbs the machine disturbs all.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::results::{Absent, Better, Row, Table};
+use crate::statistics::Samples;
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) warm_ups: usize,
+    pub(crate) samples: usize,
+    /// A lane that has used this up takes no more samples, once it has the least.
+    pub(crate) lane: Duration,
+    pub(crate) samples_least: usize,
+}
+
+/// One of the things that take turns.
+pub(crate) struct Lane<'a> {
+    pub(crate) who: String,
+    pub(crate) ours: bool,
+    act: Box<dyn FnMut() -> Result<Duration> + 'a>,
+    samples: Samples,
+    spent: Duration,
+    failed: Option<String>,
+}
+
+impl<'a> Lane<'a> {
+    /// A lane whose action does the thing once and says how long it took.
+    pub(crate) fn new(
+        who: impl Into<String>,
+        ours: bool,
+        act: impl FnMut() -> Result<Duration> + 'a,
+    ) -> Self {
+        Self {
+            who: who.into(),
+            ours,
+            act: Box::new(act),
+            samples: Samples::default(),
+            spent: Duration::ZERO,
+            failed: None,
+        }
+    }
+
+    fn once(&mut self) -> Option<Duration> {
+        let started = Instant::now();
+        let done = (self.act)();
+        self.spent += started.elapsed();
+        done.map_err(|error| self.failed = Some(first_line(&error))).ok()
+    }
+
+    fn wants_more(&self, effort: Effort) -> bool {
+        let enough = self.samples.len() >= effort.samples_least && self.spent >= effort.lane;
+        self.failed.is_none() && self.samples.len() < effort.samples && !enough
+    }
+}
+
+/// Goes round the lanes. One that fails is left out from then on and says why; the others go on.
+pub(crate) fn interleave(name: &str, mut lanes: Vec<Lane<'_>>, effort: Effort) -> Table {
+    for lane in &mut lanes {
+        for _ in 0..effort.warm_ups {
+            if lane.once().is_none() || lane.spent >= effort.lane {
+                break;
+            }
+        }
+        lane.spent = Duration::ZERO;
+    }
+    while lanes.iter().any(|lane| lane.wants_more(effort)) {
+        for lane in lanes.iter_mut().filter(|lane| lane.wants_more(effort)) {
+            if let Some(time) = lane.once() {
+                lane.samples.push(time);
+            }
+        }
+    }
+    let mut table = Table::new(name, "ms", Better::Less);
+    for lane in lanes {
+        match (lane.failed, lane.samples.summary()) {
+            (None, Some(summary)) => {
+                table.rows.push(Row { who: lane.who, ours: lane.ours, summary });
+            }
+            (failed, _) => {
+                let reason = failed.unwrap_or_else(|| "no sample".to_owned());
+                table.absent.push(Absent { who: lane.who, reason });
+            }
+        }
+    }
+    table
+}
+
+/// What an error says first, on one line: what a reader of a table needs.
+pub(crate) fn first_line(error: &anyhow::Error) -> String {
+    const LENGTH_MAX: usize = 200;
+    let text = format!("{error:#}");
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
+    line.chars().take(LENGTH_MAX).collect()
+}

@@ -1,0 +1,52 @@
+//! E2B's own Python SDK against our server, interleaved with the same calls to a bare one on loopback.
+//!
+//! `drivers/e2b.py` does the calls, under an interpreter in which the SDK is installed.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{Bench, POOL_SIZE};
+use crate::peers::e2b_python;
+use crate::results::{Better, Row, Table};
+use crate::statistics::Samples;
+
+const PROGRAM: &str = include_str!("../../drivers/e2b.py");
+
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
+    let python = e2b_python(&bench.place, &bench.plain)?;
+    let served = bench.serve(POOL_SIZE)?;
+    let (url, key) = served.url_and_key();
+    let output = Command::new(&python)
+        .args(["-c", PROGRAM, &url, &key, &bench.effort().samples.to_string()])
+        .env("LD_LIBRARY_PATH", bench.plain.libraries())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", python.display()))?;
+    ensure!(output.status.success(), "the SDK's program failed");
+    let times: Value = serde_json::from_slice(&output.stdout).context("it gave no times")?;
+    let mut table = Table::new("e2b", "ms", Better::Less);
+    for (what, name, number) in
+        [("run_code", "run_code('print(1)')", "P24"), ("create", "Sandbox.create()", "P25")]
+    {
+        for (list, who, ours) in [
+            (what.to_owned(), format!("{name} on Silica"), true),
+            (format!("{what}_bare"), format!("{name} on a bare server"), false),
+        ] {
+            let summary = samples(&times[list]).summary().context("it gave no times")?;
+            if ours {
+                bench.results.promise(number, summary.p50, "ms");
+            }
+            table.rows.push(Row { who, ours, summary });
+        }
+    }
+    bench.results.tables.push(table);
+    Ok(())
+}
+
+/// Seconds as milliseconds.
+fn samples(seconds: &Value) -> Samples {
+    let values = seconds.as_array().into_iter().flatten().filter_map(Value::as_f64);
+    values.map(|seconds| seconds * 1e3).collect()
+}

@@ -1,0 +1,119 @@
+//! How many places are made, used and ended in a second, by one client and by several.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{Bench, POOL_SIZE, PRINT, SILICA};
+use crate::interleave::first_line;
+use crate::peers::Contender;
+use crate::results::{Better, Row, Table};
+use crate::silica::Served;
+use crate::statistics::Samples;
+
+const CLIENTS: [usize; 3] = [1, 4, 16];
+
+/// Whoever has taken longer than this with fewer clients is not asked again with more.
+const ROUND_PATIENCE: Duration = Duration::from_secs(6);
+
+/// What is promised of sixteen.
+const PROMISED: usize = 16;
+
+/// Somebody who takes turns.
+struct Entrant<'a> {
+    who: &'static str,
+    ours: bool,
+    contender: &'a mut dyn Contender,
+    samples: Samples,
+    spent: Duration,
+    longest: Duration,
+    failed: Option<String>,
+}
+
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
+    let mut served = bench.serve(POOL_SIZE)?;
+    single(bench, &mut served)?;
+    let mut slow = Vec::new();
+    for clients in CLIENTS {
+        let table = with(bench, &mut served, clients, &mut slow);
+        let ours = table.row(SILICA).map(|row| row.summary.p50);
+        if let (PROMISED, Some(ours)) = (clients, ours) {
+            bench.results.promise("P15", ours, "a second");
+        }
+        bench.results.tables.push(table);
+    }
+    Ok(())
+}
+
+/// One after the other with the pool full, the ending included.
+fn single(bench: &mut Bench, served: &mut Served) -> Result<()> {
+    let mut samples = Samples::default();
+    for _ in 0..bench.effort().samples {
+        served.wait_for_pool()?;
+        let started = Instant::now();
+        served.shared()?.whole(PRINT)?;
+        samples.push(started.elapsed());
+    }
+    if let Some(summary) = samples.summary() {
+        bench.results.promise("P14", summary.p50, "ms");
+        let mut table = Table::new("whole-life", "ms", Better::Less);
+        table.rows.push(Row { who: SILICA.to_owned(), ours: true, summary });
+        bench.results.tables.push(table);
+    }
+    Ok(())
+}
+
+fn with(
+    bench: &mut Bench,
+    served: &mut Served,
+    clients: usize,
+    slow: &mut Vec<&'static str>,
+) -> Table {
+    let (rounds, time) = bench.pick((1, Duration::from_millis(500)), (3, Duration::from_secs(1)));
+    let entrant = |who, ours, contender| {
+        let (spent, longest) = (Duration::ZERO, Duration::ZERO);
+        Entrant { who, ours, contender, samples: Samples::default(), spent, longest, failed: None }
+    };
+    let mut entrants = vec![entrant(SILICA, true, served as &mut dyn Contender)];
+    let mut table = Table::new(&format!("rate-{clients}"), "/s", Better::More);
+    for peer in &mut bench.peers {
+        if slow.contains(&peer.name) {
+            table.add_absent(peer.name, "not tried: it took too long with fewer clients");
+        } else {
+            entrants.push(entrant(peer.name, false, peer.contender.as_mut()));
+        }
+    }
+    // Whoever takes much longer than asked has few places a second, and one look is enough.
+    let enough = time * rounds * 2;
+    for _ in 0..rounds {
+        for entrant in &mut entrants {
+            if entrant.failed.is_none() && entrant.spent < enough {
+                entrant.take(clients, time);
+            }
+        }
+    }
+    for entrant in entrants {
+        if entrant.longest > ROUND_PATIENCE {
+            slow.push(entrant.who);
+        }
+        match (entrant.failed, entrant.samples.summary()) {
+            (None, Some(summary)) => {
+                table.rows.push(Row { who: entrant.who.to_owned(), ours: entrant.ours, summary });
+            }
+            (reason, _) => table.add_absent(entrant.who, &reason.unwrap_or_default()),
+        }
+    }
+    table
+}
+
+impl Entrant<'_> {
+    fn take(&mut self, clients: usize, time: Duration) {
+        let started = Instant::now();
+        match self.contender.rate(clients, time, PRINT) {
+            Ok(rate) => self.samples.push_value(rate),
+            Err(error) => self.failed = Some(first_line(&error)),
+        }
+        self.spent += started.elapsed();
+        self.longest = self.longest.max(started.elapsed());
+    }
+}

@@ -1,0 +1,50 @@
+//! A steady load for as long as was asked: nothing grows and nothing fails.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{Bench, POOL_SIZE, PRINT};
+use crate::results::{Better, Table};
+use crate::silica::Served;
+
+const WORKERS: usize = 4;
+
+/// Sandboxes a second: half of what two processors reach.
+const RATE: f64 = 50.0;
+
+/// How long the server gets to reach its size.
+const WARM_UP_MAX: Duration = Duration::from_secs(30);
+
+pub(super) fn run(bench: &mut Bench) -> Result<()> {
+    let served = bench.serve(POOL_SIZE)?;
+    steady(&served, WARM_UP_MAX.min(bench.soak / 4))?;
+    let before = served.memory();
+    let count = steady(&served, bench.soak)?;
+    bench.results.promise("P21", served.memory() - before, "MB");
+    let mut table = Table::new("soak", "/s", Better::More);
+    let minutes = bench.soak.as_secs_f64() / 60.0;
+    let who = format!("{count} made, used and ended in {minutes:.0} minutes");
+    table.add(&who, true, count as f64 / bench.soak.as_secs_f64());
+    bench.results.tables.push(table);
+    Ok(())
+}
+
+fn steady(served: &Served, time: Duration) -> Result<u64> {
+    let pause = Duration::from_secs_f64(WORKERS as f64 / RATE);
+    let until = Instant::now() + time;
+    let work = || -> Result<u64> {
+        let (mut client, mut count) = (served.client()?, 0);
+        while Instant::now() < until {
+            let next = Instant::now() + pause;
+            client.whole(PRINT)?;
+            count += 1;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        Ok(count)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client panicked")).sum()
+    })
+}
