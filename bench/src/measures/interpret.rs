@@ -58,9 +58,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         }
     }
     let mut table = Table::new("interpret", "ms", Better::Less);
-    let rows = [("added to the model's own time", added), ("the model's first word", word)];
-    for (who, samples) in rows {
+    let rows =
+        [("P26", "added to the model's own time", added), ("P27", "the model's first word", word)];
+    for (number, who, samples) in rows {
         if let Some(summary) = samples.summary() {
+            bench.results.promise(number, summary.p50, "ms");
             table.rows.push(Row { who: who.to_owned(), ours: true, summary });
         }
     }
