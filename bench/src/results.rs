@@ -137,7 +137,9 @@ impl Results {
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let beside = path.with_extension("json.tmp");
         let text = serde_json::to_string_pretty(self)? + "\n";
-        std::fs::write(&beside, text)
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&beside, text))
             .and_then(|()| std::fs::rename(&beside, path))
             .with_context(|| format!("cannot write {}", path.display()))
     }
