@@ -41,11 +41,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         ensure!(report.findings.is_empty(), "the text is harmless");
         Ok(took)
     };
-    let lanes = vec![
-        Lane::new("a cell of 18 lines", true, || check(TYPICAL)),
-        Lane::new("1 MiB of Python", true, || check(&longest)),
-    ];
-    let table = interleave("policy", lanes, bench.effort());
+    // One after the other: a cell that follows a whole mebibyte finds cold caches, which no cell does.
+    let cell = vec![Lane::new("a cell of 18 lines", true, || check(TYPICAL))];
+    let mut table = interleave("policy", cell, bench.effort());
+    let long = vec![Lane::new("1 MiB of Python", true, || check(&longest))];
+    table.rows.extend(interleave("policy", long, bench.effort()).rows);
     for (number, row) in ["P22", "P23"].into_iter().zip(&table.rows) {
         bench.results.promise(number, row.summary.p50, "ms");
     }
