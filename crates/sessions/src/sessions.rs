@@ -1,36 +1,27 @@
-//! All sessions of a server: making and finding them, ending those whose time is up, going down.
+//! All sessions of a server: making, keeping and finding them. How they end is in `ending`, what lives for
+//! one run in `single`.
+
+mod ending;
+mod single;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use silica_domain::{Limits, Outcome};
-use silica_engine::{
-    CreateOptions, Engine, Existing, GuestPath, Input, Interpreter, Parents, Setup, WriteOptions,
-};
+use silica_domain::Limits;
+use silica_engine::{CreateOptions, Engine, GuestPath, Input, Interpreter, Setup};
 use silica_store::sandboxes::{NewSandbox, SandboxRecord};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{oneshot, watch};
 
 use crate::admission::{Admission, Capacity, Quota};
-use crate::cell::{Cell, CellEnd, CellRequest};
+use crate::cell::CellEnd;
 use crate::error::SessionError;
-use crate::review::{PolicyChoice, Review, ReviewOptions};
+use crate::review::{Review, ReviewOptions};
 use crate::session::{EndReason, LifeChange, Session, Terms};
-use crate::usage::Sample;
-
-/// How often it is looked whose time is up.
-const TICK: Duration = Duration::from_secs(1);
-
-/// How far samples of use lie apart.
-const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long sandboxes that are being cleared away are waited for when the server goes down.
-const CLEAR_PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long cells that run are waited for when the server goes down, unless told otherwise.
-const DRAIN_PAUSE: Duration = Duration::from_millis(20);
+use ending::{Unclaimed, look_after};
+pub use single::{RunReport, RunRequest};
 
 /// What the operator decides.
 #[derive(Clone, Debug)]
@@ -86,38 +77,6 @@ pub struct Create {
     pub inputs: Vec<Input>,
     /// Whether its interpreter is to share nothing with any other.
     pub fresh: bool,
-}
-
-/// Code that is run once.
-#[derive(Clone, Debug)]
-pub struct RunRequest {
-    /// The sandbox.
-    pub create: Create,
-    /// The code.
-    pub code: String,
-    /// `sys.argv` behind the program's name.
-    pub arguments: Vec<String>,
-    /// For how long at most.
-    pub timeout: Option<Duration>,
-    /// By which policy it is checked; the server's default if nothing is said.
-    pub policy: Option<PolicyChoice>,
-    /// Files that are there before it starts.
-    pub files: Vec<(GuestPath, Vec<u8>)>,
-    /// Files that are wanted afterwards.
-    pub outputs: Vec<GuestPath>,
-    /// How much of those is read, all together.
-    pub output_bytes_max: u64,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct RunReport {
-    /// The cell.
-    pub cell: Arc<Cell>,
-    /// How it ended.
-    pub end: Arc<CellEnd>,
-    /// The wanted files, or why there is none.
-    pub outputs: Vec<(GuestPath, Result<Vec<u8>, String>)>,
 }
 
 /// What is counted since the start.
@@ -373,49 +332,6 @@ impl Sessions {
         })
     }
 
-    /// Runs code in a sandbox of its own that is gone afterwards.
-    pub async fn run(
-        self: &Arc<Self>,
-        tenant: &Tenant,
-        request: RunRequest,
-    ) -> Result<RunReport, SessionError> {
-        let mut argv = vec![String::new()];
-        argv.extend(request.arguments);
-        let arguments = if argv.len() > 1 { argv } else { Vec::new() };
-        check_arguments(&arguments)?;
-        // Ended when this is left, on whatever way; nobody waits for the clearing up.
-        let unclaimed = self.make(tenant, request.create, &arguments, true).await?;
-        let session = unclaimed.session();
-        // So that it ends with the server, and its record with it.
-        self.lock().insert(session.id().clone(), Arc::clone(session));
-        if !request.files.is_empty() {
-            let (files, disk) = (Arc::clone(session.files()?), session.disk_bytes());
-            let given = request.files;
-            let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
-            written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
-        }
-        let cell = CellRequest {
-            code: request.code,
-            kernel: None,
-            environment: BTreeMap::new(),
-            timeout: request.timeout,
-            policy: request.policy,
-        };
-        let cell = session.submit(cell).await?;
-        let end = cell.done().await?;
-        let alive = end.report.outcome != Outcome::SandboxDied;
-        let outputs = if request.outputs.is_empty() || !alive {
-            let gone = |path| (path, Err("the sandbox ended".to_owned()));
-            request.outputs.into_iter().map(gone).collect()
-        } else {
-            let (files, max) = (Arc::clone(session.sandbox().files()), request.output_bytes_max);
-            let wanted = request.outputs;
-            let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, max));
-            read.await.unwrap_or_default()
-        };
-        Ok(RunReport { cell, end, outputs })
-    }
-
     /// A session, for its owner.
     pub fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<Session>, SessionError> {
         let missing = || SessionError::NoSandbox(id.to_owned());
@@ -455,192 +371,10 @@ impl Sessions {
         }
         session.set_life(ttl, change).await
     }
-
-    /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
-    pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        if let Some(_under_way) = self.stop(session, reason, !session.is_single()).await {
-            session.take_down().await;
-        }
-    }
-
-    /// Ends a session for its owner: returns when nothing in it runs and nobody finds it any more. What
-    /// it held is given back beside, in a few milliseconds.
-    pub async fn delete(self: &Arc<Self>, session: Arc<Session>) {
-        let sessions = Arc::clone(self);
-        // A client that goes away does not keep it alive.
-        let stopped = tokio::spawn(async move {
-            if let Some(under_way) = sessions.stop(&session, EndReason::Deleted, true).await {
-                tokio::spawn(async move {
-                    session.take_down().await;
-                    drop(under_way);
-                });
-            }
-        });
-        // One that panicked is found and ended when its time is up.
-        let _ = stopped.await;
-    }
-
-    /// Kills what is in a session, records its end and forgets it; nothing if somebody else has. What it
-    /// held is still to be given back, for which a server that goes down waits.
-    async fn stop(
-        &self,
-        session: &Session,
-        reason: EndReason,
-        recorded: bool,
-    ) -> Option<ClearingUp> {
-        if !session.mark_ended(reason) {
-            session.gone().await;
-            return None;
-        }
-        let under_way = ClearingUp::begin(&self.clearing_up);
-        let usage = recorded.then(|| session.usage());
-        session.kill().await;
-        if let Some(usage) = usage {
-            self.numbers.count_end(reason);
-            self.record_end(session.id(), reason, &usage).await;
-        }
-        // Last: whoever does not find it here any more reads the record.
-        self.lock().remove(session.id());
-        session.mark_gone();
-        Some(under_way)
-    }
-
-    async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
-        let usage = serde_json::json!({
-            "cpu_ms": usage.cpu_ms,
-            "memory_peak_bytes": usage.memory_peak_bytes,
-            "disk_bytes": usage.disk_bytes,
-        });
-        let finished = self.store.sandboxes().finish(id, reason.name(), Some(&usage));
-        if let Err(error) = finished.await {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, sandbox = %id, "the end of a sandbox was not recorded");
-        }
-    }
-
-    /// Takes nothing new from now on.
-    pub fn stop_taking(&self) {
-        self.admission.close();
-    }
-
-    /// Takes nothing new, lets what runs end for a while, then ends everything.
-    pub async fn close(self: Arc<Self>, patience: Duration) {
-        self.stop_taking();
-        let until = Instant::now() + patience;
-        while Instant::now() < until {
-            let load = self.admission.load(None);
-            if load.running + load.queued == 0 {
-                break;
-            }
-            tokio::time::sleep(DRAIN_PAUSE).await;
-        }
-        let ends: Vec<_> = self
-            .all()
-            .into_iter()
-            .map(|session| {
-                let sessions = Arc::clone(&self);
-                tokio::spawn(async move { sessions.end(&session, EndReason::Shutdown).await })
-            })
-            .collect();
-        for end in ends {
-            // One that panicked left its record as running; the next start says it is lost.
-            let _ = end.await;
-        }
-        let mut clearing_up = self.clearing_up.subscribe();
-        // Bounded as what is waited for is; what is left then goes with the zone.
-        let _ =
-            tokio::time::timeout(CLEAR_PATIENCE, clearing_up.wait_for(|count| *count == 0)).await;
-        self.engine.close().await;
-        self.store.close().await;
-    }
-}
-
-/// Counts a session that is being cleared away.
-struct ClearingUp(watch::Sender<usize>);
-
-impl ClearingUp {
-    fn begin(count: &watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count.clone())
-    }
-}
-
-impl Drop for ClearingUp {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
-}
-
-/// Ends those whose time is up and takes samples, for as long as there are sessions to look after.
-async fn look_after(sessions: std::sync::Weak<Sessions>) {
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        let Some(sessions) = sessions.upgrade() else { return };
-        if let Err(error) = sessions.review.expire().await {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "approvals whose time is up could not be ended");
-        }
-        for session in sessions.all() {
-            match session.overdue() {
-                Some(reason) => {
-                    let sessions = Arc::clone(&sessions);
-                    tokio::spawn(async move { sessions.end(&session, reason).await });
-                }
-                None => session.sample(SAMPLE_PAUSE),
-            }
-        }
-    }
-}
-
-/// A session that nobody has yet. Its kernels keep it alive, so it must be ended and not just dropped.
-struct Unclaimed {
-    sessions: Arc<Sessions>,
-    session: Option<Arc<Session>>,
-}
-
-impl Unclaimed {
-    fn session(&self) -> &Arc<Session> {
-        self.session.as_ref().expect("it is taken out only by what consumes this")
-    }
-
-    fn claim(mut self) -> Arc<Session> {
-        self.session.take().expect("it is taken out only here")
-    }
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            let sessions = Arc::clone(&self.sessions);
-            tokio::spawn(async move {
-                let stopped = sessions.stop(&session, EndReason::Deleted, false).await;
-                if let Some(_under_way) = stopped {
-                    session.take_down().await;
-                }
-            });
-        }
-    }
 }
 
 /// Variables, their names and values all together.
 const ENVIRONMENT_BYTES_MAX: usize = 32 * 1024;
-
-/// Arguments of a run, all together.
-const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
-
-fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
-    if arguments.iter().any(|argument| argument.contains('\0')) {
-        return Err(SessionError::Bad("an argument cannot hold a NUL".to_owned()));
-    }
-    let bytes: usize = arguments.iter().map(|argument| argument.len() + 1).sum();
-    if bytes > ARGUMENTS_BYTES_MAX {
-        let words = format!("the arguments are {bytes} bytes long; at most {ARGUMENTS_BYTES_MAX}");
-        return Err(SessionError::Bad(words));
-    }
-    Ok(())
-}
 
 /// What an owner may say about a sandbox, as many pairs and as many bytes as the store keeps.
 const METADATA_PAIRS_MAX: usize = 64;
@@ -675,58 +409,6 @@ pub(crate) fn check_environment(
         return Err(SessionError::Bad(words));
     }
     Ok(())
-}
-
-fn write_all(
-    files: &silica_engine::Files,
-    given: &[(GuestPath, Vec<u8>)],
-    bytes_max: u64,
-) -> Result<(), SessionError> {
-    let options = WriteOptions {
-        mode: silica_engine::FILE_MODE_DEFAULT,
-        parents: Parents::Create,
-        existing: Existing::Replace,
-        bytes_max,
-    };
-    for (path, bytes) in given {
-        let mut writer = files.write(path, &options)?;
-        writer.write(bytes)?;
-        writer.finish()?;
-    }
-    Ok(())
-}
-
-/// Reads files whole, as long as all together are not too large.
-fn read_all(
-    files: &silica_engine::Files,
-    wanted: Vec<GuestPath>,
-    bytes_max: u64,
-) -> Vec<(GuestPath, Result<Vec<u8>, String>)> {
-    let mut left = bytes_max;
-    let mut read_one = |path: &GuestPath| -> Result<Vec<u8>, String> {
-        let mut reader = files.read(path).map_err(|error| error.to_string())?;
-        if reader.size() > left {
-            return Err(format!("it does not fit into the {bytes_max} bytes of an answer"));
-        }
-        left -= reader.size();
-        let mut bytes = vec![0; reader.size() as usize];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match reader.read(&mut bytes[filled..]).map_err(|error| error.to_string())? {
-                0 => break,
-                length => filled += length,
-            }
-        }
-        bytes.truncate(filled);
-        Ok(bytes)
-    };
-    wanted
-        .into_iter()
-        .map(|path| {
-            let read = read_one(&path);
-            (path, read)
-        })
-        .collect()
 }
 
 /// Limits as they are recorded and shown.

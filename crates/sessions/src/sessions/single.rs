@@ -1,0 +1,158 @@
+//! A sandbox for one run: code and files in, everything out, and it is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use silica_domain::Outcome;
+use silica_engine::{Existing, GuestPath, Parents, WriteOptions};
+use silica_store::Tenant;
+
+use super::{Create, Sessions};
+use crate::cell::{Cell, CellEnd, CellRequest};
+use crate::error::SessionError;
+use crate::review::PolicyChoice;
+
+/// Code that is run once.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The sandbox.
+    pub create: Create,
+    /// The code.
+    pub code: String,
+    /// `sys.argv` behind the program's name.
+    pub arguments: Vec<String>,
+    /// For how long at most.
+    pub timeout: Option<Duration>,
+    /// By which policy it is checked; the server's default if nothing is said.
+    pub policy: Option<PolicyChoice>,
+    /// Files that are there before it starts.
+    pub files: Vec<(GuestPath, Vec<u8>)>,
+    /// Files that are wanted afterwards.
+    pub outputs: Vec<GuestPath>,
+    /// How much of those is read, all together.
+    pub output_bytes_max: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct RunReport {
+    /// The cell.
+    pub cell: Arc<Cell>,
+    /// How it ended.
+    pub end: Arc<CellEnd>,
+    /// The wanted files, or why there is none.
+    pub outputs: Vec<(GuestPath, Result<Vec<u8>, String>)>,
+}
+
+impl Sessions {
+    /// Runs code in a sandbox of its own that is gone afterwards.
+    pub async fn run(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        request: RunRequest,
+    ) -> Result<RunReport, SessionError> {
+        let mut argv = vec![String::new()];
+        argv.extend(request.arguments);
+        let arguments = if argv.len() > 1 { argv } else { Vec::new() };
+        check_arguments(&arguments)?;
+        // Ended when this is left, on whatever way; nobody waits for the clearing up.
+        let unclaimed = self.make(tenant, request.create, &arguments, true).await?;
+        let session = unclaimed.session();
+        // So that it ends with the server, and its record with it.
+        self.lock().insert(session.id().clone(), Arc::clone(session));
+        if !request.files.is_empty() {
+            let (files, disk) = (Arc::clone(session.files()?), session.disk_bytes());
+            let given = request.files;
+            let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
+            written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
+        }
+        let cell = CellRequest {
+            code: request.code,
+            kernel: None,
+            environment: BTreeMap::new(),
+            timeout: request.timeout,
+            policy: request.policy,
+        };
+        let cell = session.submit(cell).await?;
+        let end = cell.done().await?;
+        let alive = end.report.outcome != Outcome::SandboxDied;
+        let outputs = if request.outputs.is_empty() || !alive {
+            let gone = |path| (path, Err("the sandbox ended".to_owned()));
+            request.outputs.into_iter().map(gone).collect()
+        } else {
+            let (files, max) = (Arc::clone(session.sandbox().files()), request.output_bytes_max);
+            let wanted = request.outputs;
+            let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, max));
+            read.await.unwrap_or_default()
+        };
+        Ok(RunReport { cell, end, outputs })
+    }
+}
+
+/// Arguments of a run, all together.
+const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+
+fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
+    if arguments.iter().any(|argument| argument.contains('\0')) {
+        return Err(SessionError::Bad("an argument cannot hold a NUL".to_owned()));
+    }
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 1).sum();
+    if bytes > ARGUMENTS_BYTES_MAX {
+        let words = format!("the arguments are {bytes} bytes long; at most {ARGUMENTS_BYTES_MAX}");
+        return Err(SessionError::Bad(words));
+    }
+    Ok(())
+}
+
+fn write_all(
+    files: &silica_engine::Files,
+    given: &[(GuestPath, Vec<u8>)],
+    bytes_max: u64,
+) -> Result<(), SessionError> {
+    let options = WriteOptions {
+        mode: silica_engine::FILE_MODE_DEFAULT,
+        parents: Parents::Create,
+        existing: Existing::Replace,
+        bytes_max,
+    };
+    for (path, bytes) in given {
+        let mut writer = files.write(path, &options)?;
+        writer.write(bytes)?;
+        writer.finish()?;
+    }
+    Ok(())
+}
+
+/// Reads files whole, as long as all together are not too large.
+fn read_all(
+    files: &silica_engine::Files,
+    wanted: Vec<GuestPath>,
+    bytes_max: u64,
+) -> Vec<(GuestPath, Result<Vec<u8>, String>)> {
+    let mut left = bytes_max;
+    let mut read_one = |path: &GuestPath| -> Result<Vec<u8>, String> {
+        let mut reader = files.read(path).map_err(|error| error.to_string())?;
+        if reader.size() > left {
+            return Err(format!("it does not fit into the {bytes_max} bytes of an answer"));
+        }
+        left -= reader.size();
+        let mut bytes = vec![0; reader.size() as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match reader.read(&mut bytes[filled..]).map_err(|error| error.to_string())? {
+                0 => break,
+                length => filled += length,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    };
+    wanted
+        .into_iter()
+        .map(|path| {
+            let read = read_one(&path);
+            (path, read)
+        })
+        .collect()
+}
