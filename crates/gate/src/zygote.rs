@@ -229,7 +229,7 @@ pub type Fork = unsafe extern "C" fn() -> i32;
 const EXIT_NOT_ENTERED: i32 = 121;
 
 /// Forks a child for each entry request. Returns 1 in every child, which is locked in by then; in the
-/// zygote 0 when the zone master has gone, or a negative error number.
+/// zygote 0 when the zone master asks no more, or a negative error number.
 ///
 /// The zygote never leaves this loop, so it writes to none of the pages that it shares with its
 /// children.
@@ -275,7 +275,7 @@ fn tell_of_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
 }
 
 /// Waits for an entry request and points the next fork at its shell; reaps children meanwhile. None:
-/// the zone master has gone.
+/// the zone master asks no more, or has gone.
 fn wait(socket: i32) -> Result<Option<Entry>, Errno> {
     loop {
         let signals = CHILD_SIGNALS.load(Ordering::Relaxed);

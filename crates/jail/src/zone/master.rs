@@ -112,6 +112,8 @@ struct Kernel {
     shell: u64,
     /// The request to answer, until it has forked.
     number: Option<u64>,
+    /// The zygote that was asked for it, if one was.
+    zygote: Option<Pid>,
     pid: Option<Pid>,
     /// For signals: a pid could belong to another process by the time one is sent.
     pidfd: Option<OwnedFd>,

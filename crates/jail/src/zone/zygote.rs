@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use crate::protocol::{self, Program};
 use crate::shell;
 use crate::sys::{self, Forked};
@@ -22,6 +24,7 @@ pub(crate) struct Recipe {
 /// A running zygote.
 #[derive(Debug)]
 pub(crate) struct Zygote {
+    pub(crate) pid: Pid,
     pub(crate) socket: OwnedFd,
     /// What it wrote to stderr, for the report if it fails.
     complaints: std::fs::File,
@@ -51,7 +54,8 @@ impl Zygote {
                 let _ = rustix::io::write(&complaints, words.as_bytes());
                 sys::exit_now(1)
             }
-            Forked::Parent { .. } => Ok(Self {
+            Forked::Parent { pid, .. } => Ok(Self {
+                pid,
                 socket,
                 complaints: complaints.into(),
                 ready: false,

@@ -101,8 +101,8 @@ impl Master<'_> {
         protocol::send_bytes(&zygote.socket, request.as_bytes(), &fds)
             .map_err(|error| Failure::new("enter-zygote", &error))?;
         zygote.forks += 1;
-        let number = Some(entrance.number);
-        let kernel = Kernel { shell: entrance.shell, number, pid: None, pidfd: None };
+        let (number, zygote) = (Some(entrance.number), Some(zygote.pid));
+        let kernel = Kernel { shell: entrance.shell, number, zygote, pid: None, pidfd: None };
         self.kernels.insert(entrance.kernel, kernel);
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Master<'_> {
             eprintln!("cannot start {:?}: {error}", arguments[0]);
         })?;
         let (pid, pidfd) = (Some(pid), Some(pidfd));
-        let kernel = Kernel { shell: entrance.shell, number: None, pid, pidfd };
+        let kernel = Kernel { shell: entrance.shell, number: None, zygote: None, pid, pidfd };
         self.kernels.insert(entrance.kernel, kernel);
         self.reply(entrance.number, Ok(Answer::Entered)).map_err(failure)
     }
@@ -262,33 +262,23 @@ impl Master<'_> {
 
     fn zygote_gone(&mut self, name: &str, role: Role) -> io::Result<()> {
         let template = self.templates.get_mut(name).expect("its zygote is watched");
-        let slot = template.zygote_mut(role);
-        if role == Role::Predecessor {
-            *slot = None;
+        let Some(mut zygote) = template.zygote_mut(role).take() else { return Ok(()) };
+        if zygote.ready {
+            self.forks_lost(zygote.pid)?;
+            self.revive(name);
             return Ok(());
         }
-        let Some(zygote) = slot else { return Ok(()) };
-        let (was_ready, words) = (zygote.ready, zygote.last_words());
-        if !was_ready {
-            let reason =
-                if words.is_empty() { "it ended without a word".to_owned() } else { words };
-            return self.zygote_failed(name, role, reason);
-        }
-        *slot = None;
-        self.forks_lost(name)?;
-        self.revive(name);
-        Ok(())
+        let words = zygote.last_words();
+        let reason = if words.is_empty() { "it ended without a word".to_owned() } else { words };
+        self.zygote_failed(name, role, reason)
     }
 
     /// Forks that a dead zygote was asked for and never confirmed are answered.
-    fn forks_lost(&mut self, name: &str) -> io::Result<()> {
+    fn forks_lost(&mut self, zygote: Pid) -> io::Result<()> {
         let lost: Vec<(u64, u64)> = self
             .kernels
             .iter()
-            .filter(|(_, kernel)| kernel.pid.is_none())
-            .filter(|(_, kernel)| {
-                self.shells.get(&kernel.shell).is_some_and(|shell| shell.spec.template == name)
-            })
+            .filter(|(_, kernel)| kernel.pid.is_none() && kernel.zygote == Some(zygote))
             .filter_map(|(&id, kernel)| Some((id, kernel.number?)))
             .collect();
         for (id, number) in lost {
