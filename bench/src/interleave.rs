@@ -99,3 +99,28 @@ pub(crate) fn first_line(error: &anyhow::Error) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
     line.chars().take(LENGTH_MAX).collect()
 }
+
+/// How often clients beside each other do something within a time. Each is made by `client`.
+pub(crate) fn count_beside<W>(
+    clients: usize,
+    time: Duration,
+    client: impl Fn() -> Result<W> + Sync,
+) -> Result<u64>
+where
+    W: FnMut() -> Result<()>,
+{
+    let started = Instant::now();
+    let work = || -> Result<u64> {
+        let (mut act, mut count) = (client()?, 0);
+        while started.elapsed() < time {
+            act()?;
+            count += 1;
+        }
+        Ok(count)
+    };
+    let counts: Result<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client panicked")).collect()
+    });
+    Ok(counts?.into_iter().sum())
+}

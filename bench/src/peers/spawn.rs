@@ -18,6 +18,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::interleave::count_beside;
+
 /// The first argument with which this binary is started as a driver.
 pub(crate) const ARGUMENT: &str = "__spawn";
 
@@ -200,19 +202,8 @@ impl Spawner {
 
     fn rate(&self, clients: usize, time: Duration, code: &str) -> Result<Value> {
         let started = Instant::now();
-        let work = || -> Result<u64> {
-            let mut count = 0;
-            while started.elapsed() < time {
-                text(&self.command(code)?.output()?)?;
-                count += 1;
-            }
-            Ok(count)
-        };
-        let counts: Result<Vec<u64>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a client panicked")).collect()
-        });
-        let count: u64 = counts?.into_iter().sum();
+        let one = || text(&self.command(code)?.output()?).map(drop);
+        let count = count_beside(clients, time, || Ok(one))?;
         Ok(json!({"seconds": started.elapsed().as_secs_f64(), "count": count}))
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Client;
 use crate::footprint;
+use crate::interleave::count_beside;
 use crate::peers::{Contender, Run};
 
 /// How long a pool may take to fill.
@@ -230,19 +231,10 @@ impl Contender for Served {
 
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64> {
         let started = Instant::now();
-        let work = || -> Result<u64> {
-            let (mut client, mut count) = (self.client()?, 0);
-            while started.elapsed() < time {
-                client.whole(code)?;
-                count += 1;
-            }
-            Ok(count)
-        };
-        let counts: Result<Vec<u64>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a client panicked")).collect()
-        });
-        let count: u64 = counts?.into_iter().sum();
+        let count = count_beside(clients, time, || {
+            let mut client = self.client()?;
+            Ok(move || client.whole(code).map(drop))
+        })?;
         Ok(count as f64 / started.elapsed().as_secs_f64())
     }
 }

@@ -237,7 +237,7 @@ impl Engine {
 
     /// Keeps `size` sandboxes with these options ready, interpreter included.
     pub fn keep_ready(&self, options: &CreateOptions, size: usize) -> Result<(), EngineError> {
-        let (plan, _) = self.plan(options)?;
+        let (plan, _) = self.plan(&*self.added(&options.template)?, options)?;
         let pool = Pool::start(self.zone.clone(), plan, self.containment.clone(), size);
         self.tables().pools.push(pool);
         Ok(())
@@ -255,7 +255,8 @@ impl Engine {
 
     /// A sandbox with these options: from a pool if one fits, else made now.
     pub async fn create(&self, options: &CreateOptions) -> Result<Sandbox, EngineError> {
-        let (plan, poolable) = self.plan(options)?;
+        let added = self.added(&options.template)?;
+        let (plan, poolable) = self.plan(&added, options)?;
         if poolable {
             let pools = self.tables().pools.clone();
             if let Some(sandbox) = pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)) {
@@ -263,14 +264,14 @@ impl Engine {
             }
         }
         if options.interpreter == Interpreter::Forked {
-            self.keep_warm(&*self.added(&options.template)?).await?;
+            self.keep_warm(&added).await?;
         }
         Ok(Sandbox::create(&self.zone, plan, self.containment.clone()).await?)
     }
 
     /// Makes a shell without an interpreter, ends it, and returns how long the making took.
     pub async fn time_shell(&self, options: &CreateOptions) -> Result<Duration, EngineError> {
-        let (plan, _) = self.plan(options)?;
+        let (plan, _) = self.plan(&*self.added(&options.template)?, options)?;
         let shell = self.zone.number();
         let verb = Verb::CreateShell { shell, spec: plan.spec, inputs: Vec::new(), fail_at: 0 };
         let failed = |error| EngineError::Create(CreateError::Shell(error));
@@ -282,8 +283,7 @@ impl Engine {
     }
 
     /// Checks the options and turns them into what the zone needs, and whether a pool could serve.
-    fn plan(&self, options: &CreateOptions) -> Result<(Plan, bool), EngineError> {
-        let added = self.added(&options.template)?;
+    fn plan(&self, added: &Added, options: &CreateOptions) -> Result<(Plan, bool), EngineError> {
         let limits = options.limits.clone().checked(&self.options.limits_max)?;
         inputs::check_names(&options.inputs)?;
         let scratch = self.options.home.path().join(INPUT_COPIES);
