@@ -36,6 +36,44 @@ impl Memory {
     }
 }
 
+/// What processes and everything below them hold, and must give back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Footprint {
+    processes: usize,
+    mounts: usize,
+    groups: usize,
+    descriptors: usize,
+    memory: Memory,
+}
+
+impl Footprint {
+    /// That of a process and everything below it, and of one beside it whose children do not count.
+    pub(crate) fn of(root: u32, beside: Option<u32>) -> Self {
+        let family: Vec<u32> = beside.into_iter().chain([root]).chain(descendants(root)).collect();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self {
+            processes: family.len(),
+            mounts: mounts.lines().count(),
+            groups: groups(),
+            descriptors: family.iter().map(|&pid| descriptors(pid)).sum(),
+            memory: Memory::of(family.iter().copied()),
+        }
+    }
+
+    /// How much more it is than before, by unit.
+    pub(crate) fn growth_since(&self, before: &Self) -> [(f64, &'static str); 5] {
+        let grown = |before: usize, after: usize| after as f64 - before as f64;
+        let bytes = self.memory.private_bytes as f64 - before.memory.private_bytes as f64;
+        [
+            (grown(before.processes, self.processes), "processes"),
+            (grown(before.mounts, self.mounts), "mounts"),
+            (grown(before.groups, self.groups), "groups"),
+            (grown(before.descriptors, self.descriptors), "descriptors"),
+            (bytes / 1e6, "MB"),
+        ]
+    }
+}
+
 /// The number in a line such as `Pss:   1234 kB`.
 fn kilobytes(line: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -51,7 +89,7 @@ pub(crate) fn processor_seconds(pid: u32) -> f64 {
     (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / TICKS_PER_SECOND
 }
 
-pub(crate) fn descriptors(pid: u32) -> usize {
+fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
@@ -85,7 +123,7 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 }
 
 /// Our control groups, in all hierarchies.
-pub(crate) fn groups() -> usize {
+fn groups() -> usize {
     let all = directories_below(Path::new("/sys/fs/cgroup"), GROUP_DEPTH_MAX);
     all.iter().filter(|path| path.to_string_lossy().contains("/silica-")).count()
 }

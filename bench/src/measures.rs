@@ -8,6 +8,7 @@ mod code;
 mod crowd;
 mod e2b;
 mod files;
+mod floor;
 mod growth;
 mod idle;
 mod interpret;
@@ -58,12 +59,13 @@ pub(crate) struct Bench {
 type Measure = fn(&mut Bench) -> Result<()>;
 
 /// By name; `--only` takes parts of these.
-pub(crate) const MEASURES: [(&str, Measure); 20] = [
+pub(crate) const MEASURES: [(&str, Measure); 21] = [
     ("start-print", start::print),
     ("start-pandas", start::pandas),
     ("library", library::run),
     ("warm", warm::run),
     ("crowd", crowd::run),
+    ("floor", floor::run),
     ("rate", rate::run),
     ("memory", memory::run),
     ("code", code::run),

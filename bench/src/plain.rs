@@ -13,6 +13,8 @@ pub(crate) struct Plain {
     interpreter: PathBuf,
     site: PathBuf,
     libraries: PathBuf,
+    preload: Vec<String>,
+    template_environment: Vec<(String, String)>,
 }
 
 impl Plain {
@@ -29,11 +31,18 @@ impl Plain {
             interpreter: on_host(&manifest.base_interpreter),
             site: on_host(&manifest.site[0]),
             libraries: on_host(&library),
+            preload: manifest.preload.clone(),
+            template_environment: manifest.environment.clone().into_iter().collect(),
         }
     }
 
     pub(crate) fn interpreter(&self) -> &Path {
         &self.interpreter
+    }
+
+    /// The modules that the template loads ahead.
+    pub(crate) fn preload(&self) -> &[String] {
+        &self.preload
     }
 
     /// Where the template's packages are.
@@ -67,6 +76,14 @@ impl Plain {
     fn command(&self, code: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
         command.args(["-c", code]).env_clear().envs(self.environment()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program of ours with everything that the template sets.
+    pub(crate) fn script(&self, path: &Path) -> Command {
+        let mut command = Command::new(&self.interpreter);
+        command.arg(path).env_clear().envs(self.environment()).stdin(Stdio::null());
+        command.envs(self.template_environment.iter().cloned());
         command
     }
 

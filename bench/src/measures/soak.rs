@@ -16,12 +16,19 @@ const RATE: f64 = 50.0;
 /// How long the server gets to reach its size.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
 
+/// Until what was ended is gone and what is made ahead is there.
+const SETTLE: Duration = Duration::from_secs(5);
+
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let served = bench.serve(POOL_SIZE)?;
     steady(&served, WARM_UP_MAX.min(bench.soak / 4))?;
-    let before = served.memory();
+    std::thread::sleep(SETTLE);
+    let before = served.footprint();
     let count = steady(&served, bench.soak)?;
-    bench.results.promise("P21", served.memory() - before, "MB");
+    std::thread::sleep(SETTLE);
+    for (grown, unit) in served.footprint().growth_since(&before) {
+        bench.results.promise("P21", grown, unit);
+    }
     let mut table = Table::new("soak", "/s", Better::More);
     let minutes = bench.soak.as_secs_f64() / 60.0;
     let who = format!("{count} made, used and ended in {minutes:.0} minutes");

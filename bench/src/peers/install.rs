@@ -11,10 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 use super::is_on_path;
 use crate::plain::Plain;
 
-/// The programs that drive peers, written beside them.
-const DRIVERS: [(&str, &str); 2] = [
+/// The programs that drive peers and the kernel, written beside them.
+const DRIVERS: [(&str, &str); 3] = [
     ("peers.py", include_str!("../../drivers/peers.py")),
     ("pyodide.mjs", include_str!("../../drivers/pyodide.mjs")),
+    ("floor.py", include_str!("../../drivers/floor.py")),
 ];
 
 /// Whether something that is missing may be installed.
@@ -63,7 +64,9 @@ impl Place {
         packages: &[&str],
     ) -> Result<PathBuf> {
         let environment = self.path.join("environments").join(name);
-        if environment.join("complete").exists() {
+        // It is of use as long as what it was made from is there: a template that is built anew moves.
+        let (complete, made_from) = (environment.join("complete"), made_from(base, plain));
+        if std::fs::read_to_string(&complete).is_ok_and(|noted| noted == made_from) {
             return Ok(environment);
         }
         self.may_install(name)?;
@@ -82,7 +85,7 @@ impl Place {
         if base == plain.interpreter() {
             see_packages_of(plain, &environment)?;
         }
-        std::fs::write(environment.join("complete"), "")?;
+        std::fs::write(complete, made_from)?;
         Ok(environment)
     }
 
@@ -105,7 +108,7 @@ impl Place {
     }
 
     /// Writes one of our programs where peers can read it.
-    pub(super) fn driver(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn driver(&self, name: &str) -> Result<PathBuf> {
         let (_, text) =
             DRIVERS.iter().find(|(known, _)| *known == name).context("no such driver")?;
         let directory = self.path.join("drivers");
@@ -135,6 +138,10 @@ impl Place {
             Missing::LeaveOut => bail!("not installed, and installing was not wanted"),
         }
     }
+}
+
+fn made_from(base: &Path, plain: &Plain) -> String {
+    format!("{}\n{}\n", base.display(), plain.site().display())
 }
 
 fn see_packages_of(plain: &Plain, environment: &Path) -> Result<()> {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Client;
-use crate::footprint;
+use crate::footprint::{self, Footprint};
 use crate::interleave::count_beside;
 use crate::peers::{Contender, Run};
 
@@ -105,6 +105,11 @@ impl Served {
     /// The server's own memory, without its sandboxes, in MB.
     pub(crate) fn memory(&self) -> f64 {
         footprint::resident_bytes(self.process.id()) as f64 / 1e6
+    }
+
+    /// What the server and everything below it hold.
+    pub(crate) fn footprint(&self) -> Footprint {
+        Footprint::of(self.process.id(), None)
     }
 
     /// Processor seconds of the server and everything below it.

@@ -90,7 +90,7 @@ pub(super) const COMPARISONS: [Section; 14] = [
 ];
 
 /// Tables about Silica alone.
-const OWN: [Section; 9] = [
+const OWN: [Section; 10] = [
     Section {
         table: "files",
         title: "Files in and out",
@@ -110,6 +110,11 @@ const OWN: [Section; 9] = [
         table: "whole-life",
         title: "Create, print(1), delete",
         about: "From the pool, over HTTP, the delete included.",
+    },
+    Section {
+        table: "floor",
+        title: "What the kernel alone takes",
+        about: "Lives a second, with all processors busy with nothing else, no server and no jail: what it takes to make and end the namespaces of a sandbox, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox needs both, so the last line is what no server that gives each piece of code its own of both can exceed on this machine; beside it, mounts, control groups, entering the jail, HTTP and the audit log take their share.",
     },
     Section {
         table: "library-shell",
