@@ -1,7 +1,7 @@
 """SY-13: Make random system calls.
 
 Claim: Whatever is asked of the kernel through the filter, the host stays healthy.
-Technique: Children make thousands of allowed calls with random numbers, pointers and descriptors as arguments, for two seconds, or for sixty in the long version.
+Technique: Children make thousands of allowed calls with random numbers, pointers and descriptors as arguments, for two seconds and until a thousand were made, or for sixty seconds in the long version.
 Source: -
 Tiers: jail contained
 """
@@ -39,8 +39,9 @@ def inside(seconds=2, seed=0):
 
     attack.say("numbers", len(numbers))
     made, ends = 0, {}
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    started = time.monotonic()
+    # Any child may meet a call that ends it or waits for ever, so the count decides, and time only bounds it.
+    while (spent := time.monotonic() - started) < seconds or (made < 1000 and spent < 30):
         reader, writer = os.pipe()
         try:
             child = os.fork()
@@ -54,7 +55,7 @@ def inside(seconds=2, seed=0):
             try:
                 os.closerange(0, 200)
                 random.seed(int.from_bytes(os.urandom(8), "little"))
-                signal.alarm(2)
+                signal.setitimer(signal.ITIMER_REAL, 0.5)
                 resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
                 for count in range(3000):
                     attack.raw(random.choice(numbers), *[argument() for _ in range(6)])
@@ -63,7 +64,7 @@ def inside(seconds=2, seed=0):
             finally:
                 os._exit(0)
         os.close(writer)
-        patience = time.monotonic() + 3
+        patience = time.monotonic() + 1
         while select.select([reader], [], [], max(0, patience - time.monotonic()))[0]:
             part = os.read(reader, 4096)
             if not part:
