@@ -91,7 +91,8 @@ pub(crate) struct KernelHandle {
     /// Whether a new interpreter is wanted when the current cell has ended. Set only while there is one.
     restart_wanted: AtomicBool,
     cells_run: AtomicU64,
-    restarts: AtomicU64,
+    /// Who waits for a restart is also told that none could be made.
+    restarts: watch::Sender<u64>,
 }
 
 impl KernelHandle {
@@ -112,7 +113,7 @@ impl KernelHandle {
             current: Mutex::default(),
             restart_wanted: false.into(),
             cells_run: 0.into(),
-            restarts: 0.into(),
+            restarts: watch::Sender::new(0),
         });
         let keeper = Keeper {
             session: Arc::clone(session),
@@ -141,7 +142,7 @@ impl KernelHandle {
             phase,
             cell,
             cells_run: self.cells_run.load(Ordering::Relaxed),
-            restarts: self.restarts.load(Ordering::Relaxed),
+            restarts: *self.restarts.borrow(),
             directory: self.directory.clone(),
             created_at: self.created_at,
         }
@@ -171,8 +172,19 @@ impl KernelHandle {
         }
     }
 
-    /// Has a new interpreter take the place of this one, whatever it runs.
-    pub(crate) fn restart(&self) {
+    /// Has a new interpreter take the place of this one, whatever it runs, and waits until it has, or
+    /// until it is clear that none will.
+    pub(crate) async fn restart(&self) {
+        let (mut restarts, mut closing) = (self.restarts.subscribe(), self.closing.subscribe());
+        self.ask_for_restart();
+        tokio::select! {
+            // Its sender is here.
+            _ = restarts.changed() => {}
+            () = raised(&mut closing) => {}
+        }
+    }
+
+    fn ask_for_restart(&self) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
             Some(cell) => {
@@ -370,12 +382,13 @@ impl Keeper {
             Ok(kernel) => {
                 self.kernel = Some(kernel);
                 self.cells_begun = 0;
-                self.handle.restarts.fetch_add(1, Ordering::Relaxed);
+                self.handle.restarts.send_modify(|restarts| *restarts += 1);
                 Ok(())
             }
             Err(error) => {
                 let error_shown = &error as &dyn std::error::Error;
                 tracing::warn!(error = error_shown, "no new interpreter could be started");
+                self.handle.restarts.send_modify(|_| ());
                 Err(error)
             }
         }

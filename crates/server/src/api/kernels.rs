@@ -83,6 +83,6 @@ pub(crate) async fn restart(
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    session.restart_kernel(&kernel)?;
+    session.restart_kernel(&kernel).await?;
     Ok(Answer(render::kernel(&session.kernel_info(&kernel)?)).into_response())
 }

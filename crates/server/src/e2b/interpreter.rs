@@ -104,7 +104,7 @@ async fn create(Coding(session): Coding, Said(body): Said<ContextBody>) -> Answe
 }
 
 async fn restart(Coding(session): Coding, Path(id): Path<String>) -> Answered {
-    session.restart_kernel(&id)?;
+    session.restart_kernel(&id).await?;
     Ok(StatusCode::OK.into_response())
 }
 

@@ -94,10 +94,10 @@ impl Session {
         Ok(())
     }
 
-    /// Has a new interpreter take the place of a kernel's.
-    pub fn restart_kernel(&self, id: &str) -> Result<(), SessionError> {
+    /// Has a new interpreter take the place of a kernel's; returns when it has.
+    pub async fn restart_kernel(&self, id: &str) -> Result<(), SessionError> {
         self.use_it()?;
-        self.kernel(Some(id))?.restart();
+        self.kernel(Some(id))?.restart().await;
         Ok(())
     }
 

@@ -83,10 +83,11 @@ fn kernel_is_interrupted_restarted_and_deleted() {
     sandbox.post("/kernels/k1/interrupt", &json!({})).expect(204);
     assert_eq!(sandbox.ended(&cell)["outcome"], "interrupted");
     assert_eq!(sandbox.print("print(a)"), "1");
-    sandbox.post("/kernels/k1/restart", &json!({})).expect(200);
+    let restart = || sandbox.post("/kernels/k1/restart", &json!({})).expect(200).json();
+    assert_eq!(restart()["restarts"], 1);
     assert_eq!(sandbox.print("print('a' in globals())"), "False");
     let cell = sandbox.start_until_up(sleep);
-    sandbox.post("/kernels/k1/restart", &json!({})).expect(200);
+    assert_eq!(restart()["restarts"], 2);
     let ended = sandbox.ended(&cell);
     assert_eq!(
         (&ended["outcome"], &ended["kernel_state"]),
