@@ -22,7 +22,7 @@ use crate::protocol::{
 };
 use crate::zone::layout::{self, Template};
 use crate::zone::stock::Stock;
-use crate::zone::zygote::{Recipe, Zygote};
+use crate::zone::zygote::{Attempts, Recipe, Zygote};
 use crate::{seccomp, sys};
 
 use commanding::{Command, Start};
@@ -39,8 +39,7 @@ struct TemplateState {
     /// Was taken over from, and is still working off what it was asked for.
     predecessor: Option<Zygote>,
     waiting: VecDeque<Entrance>,
-    /// Starts in a row that failed.
-    failures: u32,
+    attempts: Attempts,
 }
 
 /// Which of a template's zygotes.
@@ -314,7 +313,7 @@ impl<'a> Master<'a> {
             successor: None,
             predecessor: None,
             waiting: VecDeque::new(),
-            failures: 0,
+            attempts: Attempts::default(),
         };
         self.templates.insert(name, state);
     }

@@ -1,6 +1,9 @@
 //! Zygotes as the zone master sees them: started in the template's root, asked for forks, replaced
 //! after a number of forks or minutes, brought back when they die.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,6 +34,35 @@ pub(crate) struct Zygote {
     pub(crate) ready: bool,
     pub(crate) forks: u64,
     born: Instant,
+}
+
+/// How often a zygote is tried that does not come up: a few times at once, then once in a while, since
+/// what it lacked, memory perhaps, may be there again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attempts {
+    /// Those in a row that failed.
+    failed: u32,
+    last: Option<Instant>,
+}
+
+/// Failures in a row after which there is a pause.
+const FAILURES_MAX: u32 = 3;
+
+/// How long that is.
+const FAILURES_PAUSE: Duration = Duration::from_secs(30);
+
+impl Attempts {
+    /// Whether another may be made.
+    pub(crate) fn may_try(self, now: Instant) -> bool {
+        let since = |last| now.saturating_duration_since(last);
+        self.failed < FAILURES_MAX || self.last.is_none_or(|last| since(last) >= FAILURES_PAUSE)
+    }
+
+    /// Notes that one has failed.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.failed = self.failed.saturating_add(1);
+        self.last = Some(now);
+    }
 }
 
 /// How much of a failed zygote's last words is passed on.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use silica_gate::{Entry, EntryRequest, FinalFilter, NOTICE_EXITED, NOTICE_FORKED, Notice, Rlimit};
@@ -12,7 +13,7 @@ use crate::cgroup::Controller;
 use crate::protocol::{self, Answer, Event, Exit, Failure, How, Program, ShellSpec};
 use crate::shell::GUEST_ID;
 use crate::sys::{self, Forked};
-use crate::zone::zygote::{self, Recipe, Zygote};
+use crate::zone::zygote::{self, Attempts, Recipe, Zygote};
 
 /// A request to enter, on its way.
 #[derive(Debug)]
@@ -25,9 +26,6 @@ pub(super) struct Entrance {
     pub(super) fds: Vec<OwnedFd>,
     pub(super) fail_at: u32,
 }
-
-/// After this many failed starts in a row a zygote is not started again by itself.
-const FAILURES_MAX: u32 = 3;
 
 impl Master<'_> {
     /// Enters now, or as soon as the zygote is ready.
@@ -80,15 +78,8 @@ impl Master<'_> {
 
     fn enter_by_fork(&mut self, name: &str, entrance: Entrance) -> Result<(), Failure> {
         let template = self.templates.get_mut(name).expect("a shell's template is known");
-        match &mut template.zygote {
-            Some(zygote) if zygote.ready => {}
-            _ if template.recipe.is_some() && template.failures < FAILURES_MAX => {
-                template.waiting.push_back(entrance);
-                return Ok(());
-            }
-            _ => {
-                return Err(Failure::because("enter-zygote", "the template has no zygote running"));
-            }
+        if !template.zygote.as_ref().is_some_and(|zygote| zygote.ready) {
+            return self.wait_for_zygote(name, entrance);
         }
         let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
         let threshold = self.open_threshold(entrance.shell)?;
@@ -105,6 +96,17 @@ impl Master<'_> {
         let kernel = Kernel { shell: entrance.shell, number, zygote, pid: None, pidfd: None };
         self.kernels.insert(entrance.kernel, kernel);
         Ok(())
+    }
+
+    /// Has an entrance wait for a zygote that is coming up, or that is tried again.
+    fn wait_for_zygote(&mut self, name: &str, entrance: Entrance) -> Result<(), Failure> {
+        let template = self.templates.get_mut(name).expect("looked up by the caller");
+        let coming = template.zygote.is_some() || template.attempts.may_try(Instant::now());
+        if template.recipe.is_none() || !coming {
+            return Err(Failure::because("enter-zygote", "the template has no zygote running"));
+        }
+        template.waiting.push_back(entrance);
+        self.revive(name).map_err(|error| Failure::new("enter-zygote", &error))
     }
 
     fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), Failure> {
@@ -254,7 +256,7 @@ impl Master<'_> {
         if let Some(zygote) = &mut template.zygote {
             zygote.ready = true;
         }
-        template.failures = 0;
+        template.attempts = Attempts::default();
         let waiting = std::mem::take(&mut template.waiting);
         self.event(Event::ZygoteReady { template: name.to_owned() })?;
         waiting.into_iter().try_for_each(|entrance| self.enter(entrance))
@@ -265,8 +267,7 @@ impl Master<'_> {
         let Some(mut zygote) = template.zygote_mut(role).take() else { return Ok(()) };
         if zygote.ready {
             self.forks_lost(zygote.pid)?;
-            self.revive(name);
-            return Ok(());
+            return self.revive(name);
         }
         let words = zygote.last_words();
         let reason = if words.is_empty() { "it ended without a word".to_owned() } else { words };
@@ -290,11 +291,11 @@ impl Master<'_> {
 
     fn zygote_failed(&mut self, name: &str, role: Role, reason: String) -> io::Result<()> {
         let template = self.templates.get_mut(name).expect("its zygote is watched");
-        template.failures += 1;
+        let now = Instant::now();
+        template.attempts.failed(now);
         *template.zygote_mut(role) = None;
-        if template.failures < FAILURES_MAX {
-            self.revive(name);
-            return Ok(());
+        if template.attempts.may_try(now) {
+            return self.revive(name);
         }
         let waiting = std::mem::take(&mut template.waiting);
         for entrance in waiting {
@@ -309,7 +310,7 @@ impl Master<'_> {
         let template = self.templates.get_mut(name).ok_or_else(|| {
             Failure::because("zygote-template", format!("template {name} is not known"))
         })?;
-        template.failures = 0;
+        template.attempts = Attempts::default();
         let zygote = Zygote::start(&template.layers, &recipe, &self.filter)
             .map_err(|error| Failure::new("zygote-start", &error))?;
         template.recipe = Some(recipe);
@@ -318,16 +319,19 @@ impl Master<'_> {
     }
 
     /// Starts a zygote where one is wanted and none runs.
-    fn revive(&mut self, name: &str) {
+    fn revive(&mut self, name: &str) -> io::Result<()> {
         let Some(template) = self.templates.get_mut(name) else {
-            return;
+            return Ok(());
         };
         let (Some(recipe), None) = (&template.recipe, &template.zygote) else {
-            return;
+            return Ok(());
         };
         match Zygote::start(&template.layers, recipe, &self.filter) {
-            Ok(zygote) => template.zygote = Some(zygote),
-            Err(_) => template.failures += 1,
+            Ok(zygote) => {
+                template.zygote = Some(zygote);
+                Ok(())
+            }
+            Err(error) => self.zygote_failed(name, Role::Current, error.to_string()),
         }
     }
 
@@ -339,10 +343,11 @@ impl Master<'_> {
             else {
                 continue;
             };
-            if zygote.ready && zygote.is_worn(recipe) && template.failures < FAILURES_MAX {
+            let now = Instant::now();
+            if zygote.ready && zygote.is_worn(recipe) && template.attempts.may_try(now) {
                 match Zygote::start(&template.layers, recipe, &self.filter) {
                     Ok(successor) => template.successor = Some(successor),
-                    Err(_) => template.failures += 1,
+                    Err(_) => template.attempts.failed(now),
                 }
             }
         }
