@@ -134,7 +134,7 @@ struct Added {
     surroundings: Arc<Surroundings>,
     /// Set once the zone keeps a warm interpreter of it.
     warm: tokio::sync::OnceCell<()>,
-    _hold: Hold,
+    _hold: (Hold, guest::Layer),
 }
 
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ impl Engine {
         let mut fds = Vec::new();
         let layers = TemplateLayers {
             name: name.clone(),
-            guest: layer(&guest, &mut fds)?,
+            guest: layer(&guest.path, &mut fds)?,
             root: layer(&template.root(), &mut fds)?,
             system: template
                 .manifest
@@ -206,7 +206,7 @@ impl Engine {
         self.zone.call(verb, &borrowed(&fds)).await.map_err(refused)?;
         let surroundings = Arc::new(surroundings(&template));
         let warm = tokio::sync::OnceCell::new();
-        let added = Arc::new(Added { template, surroundings, warm, _hold: hold });
+        let added = Arc::new(Added { template, surroundings, warm, _hold: (hold, guest) });
         self.tables().templates.insert(name.clone(), added);
         Ok(())
     }

@@ -1,8 +1,14 @@
 //! The guest's code on disk: a layer of its own over every template, replaced with the binary.
 
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -22,31 +28,67 @@ pub enum GuestError {
     Write(PathBuf, #[source] io::Error),
 }
 
+/// How old a half-written layer is when whoever wrote it must have died.
+const PARTIAL_AGE_MAX: Duration = Duration::from_hours(1);
+
+/// A layer that is in use: it stays as long as this does.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) path: PathBuf,
+    _lock: File,
+}
+
+impl Layer {
+    /// The one that is there; `None` if there is none, or if it is being removed this moment.
+    fn hold(path: &Path) -> io::Result<Option<Self>> {
+        let lock = match File::open(path) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match lock.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // It may have been moved away between opening and locking.
+        Ok(is_at(&lock, path).then(|| Self { path: path.to_owned(), _lock: lock }))
+    }
+}
+
+fn is_at(directory: &File, path: &Path) -> bool {
+    let place = |about: Metadata| (about.dev(), about.ino());
+    let (Ok(held), Ok(there)) = (directory.metadata(), path.metadata()) else { return false };
+    place(held) == place(there)
+}
+
 /// Makes sure the layer for a template's Python exists and returns it.
 ///
 /// It is named after its content and moved into place whole, so that one that is there is right. The
 /// files are compiled ahead, because the guest cannot write beside them.
-pub(crate) fn ensure(home: &Home, template: &Template) -> Result<PathBuf, GuestError> {
-    let layer = home.path().join("guest").join(name(&template.manifest.python_version));
-    if layer.is_dir() {
+pub(crate) fn ensure(home: &Home, template: &Template) -> Result<Layer, GuestError> {
+    let (all, version) = (home.path().join("guest"), content());
+    let path = all.join(format!("{version}-py{}", template.manifest.python_version));
+    let failed = |error| GuestError::Write(path.clone(), error);
+    if let Some(layer) = Layer::hold(&path).map_err(failed)? {
         return Ok(layer);
     }
-    let partial = home.path().join("guest").join(format!(".partial-{}", std::process::id()));
-    let failed = |error| GuestError::Write(partial.clone(), error);
+    let partial = all.join(format!(".partial-{}", std::process::id()));
     write(&partial, template).map_err(failed)?;
-    match std::fs::rename(&partial, &layer) {
-        Ok(()) => {}
-        // Another process was first; its layer is the same.
-        Err(_) if layer.is_dir() => {
-            // A leftover wastes a little room and harms nothing.
-            let _ = std::fs::remove_dir_all(&partial);
-        }
-        Err(error) => return Err(GuestError::Write(layer, error)),
+    let moved = std::fs::rename(&partial, &path);
+    let layer = Layer::hold(&path).map_err(failed)?;
+    // Another process may have been first; its layer is the same.
+    if moved.is_err() {
+        // A leftover is swept some day.
+        let _ = std::fs::remove_dir_all(&partial);
     }
-    Ok(layer)
+    sweep(&all, &version);
+    let missing = || moved.err().unwrap_or_else(|| io::ErrorKind::NotFound.into());
+    layer.ok_or_else(|| failed(missing()))
 }
 
-fn name(python_version: &str) -> String {
+/// What the files are named after.
+fn content() -> String {
     let mut hash = Sha256::new();
     for (name, content) in FILES {
         hash.update((name.len() as u64).to_le_bytes());
@@ -57,7 +99,36 @@ fn name(python_version: &str) -> String {
     hash.update(silica_jail::GATE_LIBRARY);
     let digest = hash.finalize();
     let short = digest[..6].iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-    format!("{short:012x}-py{python_version}")
+    format!("{short:012x}")
+}
+
+/// Removes the layers of other versions that nobody uses, and what those left who died while writing.
+/// What cannot be removed only takes room.
+fn sweep(all: &Path, version: &str) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
+        if name.starts_with('.') {
+            let modified = entry.metadata().and_then(|about| about.modified()).ok();
+            let age = modified.and_then(|time| time.elapsed().ok());
+            if age > Some(PARTIAL_AGE_MAX) {
+                let _ = std::fs::remove_dir_all(&path);
+            }
+        } else if !name.starts_with(version) {
+            let _ = remove_unused(all, &path);
+        }
+    }
+}
+
+fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
+    let lock = File::open(path)?;
+    if lock.try_lock().is_err() {
+        return Ok(());
+    }
+    // Out of the way first, so that nobody finds half of it.
+    let leaving = all.join(format!(".removing-{}", std::process::id()));
+    std::fs::rename(path, &leaving)?;
+    std::fs::remove_dir_all(&leaving)
 }
 
 fn write(layer: &Path, template: &Template) -> io::Result<()> {

@@ -1,0 +1,56 @@
+//! Holding layers, and sweeping those that nobody holds.
+
+use super::{Layer, sweep};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+fn make(all: &Path, name: &str) {
+    std::fs::create_dir_all(all.join(name).join("opt")).unwrap();
+}
+
+fn names(all: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(all).unwrap().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn layers_of_other_versions_go_unless_somebody_holds_them() {
+    let all = tempfile::tempdir().unwrap();
+    for name in ["aaaa-py3.11.7", "bbbb-py3.11.7", "cccc-py3.11.7", "cccc-py3.12.1"] {
+        make(all.path(), name);
+    }
+    let held = Layer::hold(&all.path().join("aaaa-py3.11.7")).unwrap().unwrap();
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), ["aaaa-py3.11.7", "cccc-py3.11.7", "cccc-py3.12.1"]);
+    drop(held);
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), ["cccc-py3.11.7", "cccc-py3.12.1"]);
+}
+
+#[test]
+fn half_a_layer_is_left_to_whoever_writes_it_for_an_hour() {
+    let all = tempfile::tempdir().unwrap();
+    make(all.path(), ".partial-1");
+    make(all.path(), ".partial-2");
+    let long_ago = SystemTime::now() - Duration::from_hours(2);
+    let old = std::fs::File::open(all.path().join(".partial-1")).unwrap();
+    old.set_modified(long_ago).unwrap();
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), [".partial-2"]);
+}
+
+#[test]
+fn layer_that_is_being_removed_is_not_held() {
+    let all = tempfile::tempdir().unwrap();
+    make(all.path(), "aaaa-py3.11.7");
+    let path = all.path().join("aaaa-py3.11.7");
+    let removing = std::fs::File::open(&path).unwrap();
+    removing.lock().unwrap();
+    assert!(Layer::hold(&path).unwrap().is_none());
+    drop(removing);
+    assert!(Layer::hold(&path).unwrap().is_some());
+    assert!(Layer::hold(&all.path().join("bbbb-py3.11.7")).unwrap().is_none());
+}
