@@ -140,7 +140,7 @@ async fn decide(client: &Client, verb: &str, word: WordArgs) -> Result<()> {
         return show::line(&approval);
     }
     let [id, state] = ["id", "state"].map(|name| text(&approval, name));
-    eprintln!("silica: {id} is {state}");
+    say!("silica: {id} is {state}");
     Ok(())
 }
 

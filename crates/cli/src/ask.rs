@@ -112,7 +112,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
     let mut files = files(&arguments.common.files)?;
     let common = arguments.common.ask()?;
     in_runtime(&arguments.common, async |table| {
-        eprintln!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
+        say!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
         let mut talk = Talk::New;
         let mut asked: Vec<String> = Vec::new();
         while let Some(line) = next_line().await? {
@@ -122,11 +122,11 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                 "/files" => table.list_files(&talk),
                 "/history" => {
                     for line in &asked {
-                        eprintln!("  {}", show::plain(line, 200));
+                        say!("  {}", show::plain(line, 200));
                     }
                 }
                 command if command.starts_with('/') => {
-                    eprintln!("silica: there are /files, /history and /quit");
+                    say!("silica: there are /files, /history and /quit");
                 }
                 prompt => {
                     asked.push(prompt.to_owned());
@@ -143,7 +143,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                             talk = answered.conversation.map_or(talk, Talk::In);
                         }
                         // One that failed leaves the conversation as it was.
-                        Err(error) => eprintln!("silica: {error:#}"),
+                        Err(error) => say!("silica: {error:#}"),
                     }
                 }
             }
@@ -261,7 +261,7 @@ impl Table {
 
     fn list_files(&self, talk: &Talk) {
         let Talk::In(conversation) = talk else {
-            eprintln!("silica: there are no files before the first answer");
+            say!("silica: there are no files before the first answer");
             return;
         };
         let id = conversation.trim_start_matches("conversation-");
@@ -270,11 +270,11 @@ impl Table {
             .find(&self.tenant, id)
             .and_then(|session| Ok(session.files()?.list(&GuestPath::parse("/workspace")?, 4)?));
         match listed {
-            Err(error) => eprintln!("silica: {error}"),
-            Ok(listing) if listing.entries.is_empty() => eprintln!("  no files"),
+            Err(error) => say!("silica: {error}"),
+            Ok(listing) if listing.entries.is_empty() => say!("  no files"),
             Ok(listing) => {
                 for entry in listing.entries {
-                    eprintln!("  {:>12}  {}", entry.stat.size, show::plain(&entry.path, 200));
+                    say!("  {:>12}  {}", entry.stat.size, show::plain(&entry.path, 200));
                 }
             }
         }
@@ -317,7 +317,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(GuestPath, Vec<u8>)>> {
 async fn next_line() -> Result<Option<String>> {
     let read = tokio::task::spawn_blocking(|| {
         if std::io::stdin().is_terminal() {
-            eprint!("> ");
+            prompt!("> ");
             std::io::stderr().flush()?;
         }
         let mut line = String::new();

@@ -216,7 +216,7 @@ fn search(arguments: SearchArgs) -> Result<()> {
         return found.iter().try_for_each(|one| show::line(serde_json::to_string(one)?));
     }
     if found.is_empty() {
-        eprintln!("silica: nothing fits");
+        say!("silica: nothing fits");
         return Ok(());
     }
     show::line(execution_line("BEGUN", "EXECUTION", "TENANT", "OUTCOME", "MS", "CODE"))?;
@@ -256,8 +256,8 @@ fn export(output: Option<&Path>) -> Result<()> {
         }
         Some(path) => (export_to(path, write)?, path.display().to_string()),
     };
-    eprintln!("silica: wrote the audit log to {place}");
-    eprintln!("silica: its head is {head}");
+    say!("silica: wrote the audit log to {place}");
+    say!("silica: its head is {head}");
     Ok(())
 }
 
@@ -301,7 +301,7 @@ fn verify(head: Option<NotedHead>, file: Option<&Path>, as_json: bool) -> Result
         (Verdict::Whole(summary), false) => show_summary(summary)?,
         (Verdict::Broken(fault), true) => show::line(fault_json(fault)?)?,
         (Verdict::Broken(fault), false) => {
-            eprintln!("silica: the audit log is NOT as it was written: {fault}");
+            say!("silica: the audit log is NOT as it was written: {fault}");
         }
     }
     Ok(i32::from(matches!(verdict, Verdict::Broken(_))))

@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<String> {
     }
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        eprintln!("silica: reading code from the terminal; end it with Ctrl-D");
+        say!("silica: reading code from the terminal; end it with Ctrl-D");
     }
     text(stdin.lock(), CODE_BYTES_MAX).context("cannot read standard input")
 }
@@ -120,7 +120,7 @@ fn tell(report: &Report, code: &str, file: &Path, policy: &Policy) -> Result<()>
         Action::Ask => "a person has to approve it",
         Action::Block => "it may not run",
     };
-    eprintln!("silica: {count} {findings} under the policy {}: {verdict}", policy.name());
+    say!("silica: {count} {findings} under the policy {}: {verdict}", policy.name());
     Ok(())
 }
 

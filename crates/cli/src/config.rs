@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
     }
     crate::show::text(&show::table(&loaded))?;
     for notice in &loaded.notices {
-        eprintln!("silica: {notice}");
+        say!("silica: {notice}");
     }
     Ok(0)
 }
@@ -90,9 +90,9 @@ fn check_file(path: &Path) -> i32 {
     match loaded {
         Ok(loaded) => {
             for notice in &loaded.notices {
-                eprintln!("silica: {notice}");
+                say!("silica: {notice}");
             }
-            eprintln!("silica: {} is right", path.display());
+            say!("silica: {} is right", path.display());
             0
         }
         Err(error) => {

@@ -55,12 +55,12 @@ pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
             if template.is_described_by(&spec) {
                 return Ok(template);
             }
-            eprintln!("silica: template {name} has changed and is built again");
+            say!("silica: template {name} has changed and is built again");
             spec
         }
         (Ok(source), None) => {
             let place = home.path().display();
-            eprintln!("silica: building template {name} (once; kept in {place})");
+            say!("silica: building template {name} (once; kept in {place})");
             source.spec()?
         }
     };

@@ -72,8 +72,8 @@ fn create(new: NewKey, as_json: bool) -> Result<()> {
         }));
     }
     let kind = if record.admin { "an admin key" } else { "a key" };
-    eprintln!("silica: made {kind} for {}, with the id {}", record.name, record.id);
-    eprintln!("silica: copy it now; only a digest of it is kept, and it is never shown again:");
+    say!("silica: made {kind} for {}, with the id {}", record.name, record.id);
+    say!("silica: copy it now; only a digest of it is kept, and it is never shown again:");
     show::line(secret.reveal())
 }
 
@@ -102,11 +102,11 @@ fn revoke(id: &KeyId, as_json: bool) -> Result<()> {
     let record = match revocation {
         Revocation::Unknown => bail!("there is no key {id}; silica key list shows all"),
         Revocation::Done(record) => {
-            eprintln!("silica: revoked key {id} ({})", record.name);
+            say!("silica: revoked key {id} ({})", record.name);
             record
         }
         Revocation::Before(record) => {
-            eprintln!("silica: key {id} ({}) had been revoked before", record.name);
+            say!("silica: key {id} ({}) had been revoked before", record.name);
             record
         }
     };

@@ -2,6 +2,23 @@
 //!
 //! One file per command, each with its arguments and a `run`. Data goes to stdout, words to stderr.
 
+/// Says something to the person at the terminal. Nobody has to listen: a stderr that is closed or broken
+/// is no reason to fail, as it would be for `eprintln!`.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($words)*);
+    }};
+}
+
+/// The same without ending the line.
+macro_rules! prompt {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr().lock(), $($words)*);
+    }};
+}
+
 mod approvals;
 mod ask;
 mod audit;
@@ -73,7 +90,11 @@ fn main() -> ExitCode {
     if !matches!(command, Command::Serve(_)) {
         let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
             .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .log_internal_errors(false)
+            .init();
     }
     let outcome = match command {
         Command::Serve(arguments) => serve::run(&arguments),
@@ -113,15 +134,15 @@ fn complain(error: &anyhow::Error) {
     for (depth, cause) in error.chain().enumerate() {
         let text = cause.to_string();
         if text != last {
-            eprintln!("{}{text}", if depth == 0 { "silica: " } else { "  because: " });
+            say!("{}{text}", if depth == 0 { "silica: " } else { "  because: " });
         }
         last = text;
     }
     if let Some(error) = error.downcast_ref::<BuildError>() {
-        eprintln!("  what to do: {}", error.advice());
+        say!("  what to do: {}", error.advice());
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
     if let Some(advice) = store.and_then(StoreError::advice) {
-        eprintln!("  what to do: {advice}");
+        say!("  what to do: {advice}");
     }
 }

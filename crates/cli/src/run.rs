@@ -142,7 +142,7 @@ fn finish(sandbox: &Sandbox, options: &CreateOptions, report: &Report, json: boo
 fn copy_out(sandbox: &Sandbox, outputs: &[(GuestPath, PathBuf)]) -> Result<()> {
     for (guest, host) in outputs {
         let bytes = sandbox.files().copy_out(guest, host)?;
-        eprintln!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
+        say!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn ctrl_c() -> mpsc::Receiver<Control> {
             }
             // Code may take the first as it likes, and say nothing of it.
             if interrupt == Control::Interrupt {
-                eprintln!("silica: interrupted; press Ctrl-C again to end it");
+                say!("silica: interrupted; press Ctrl-C again to end it");
             }
             if sender.send(interrupt).await.is_err() {
                 return;
@@ -189,7 +189,7 @@ fn read_code(arguments: &RunArgs) -> Result<String> {
                 if arguments.file.is_none() {
                     bail!("nothing to run: give a file, -c CODE, or code on standard input");
                 }
-                eprintln!("silica: reading code from the terminal; end it with Ctrl-D");
+                say!("silica: reading code from the terminal; end it with Ctrl-D");
             }
             (read_bounded(std::io::stdin().lock(), "standard input")?, "standard input".to_owned())
         }

@@ -85,7 +85,9 @@ fn start_logging(settings: &Settings) {
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // It would complain to the very stream that cannot be written to.
+        .log_internal_errors(false);
     match settings.log.format {
         LogFormat::Text => logger.init(),
         LogFormat::Json => logger.json().init(),

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: TemplateArgs) -> Result<i32> {
             if !remove(&home, &TemplateName::new(&name)?)? {
                 bail!("there is no template called {name}");
             }
-            eprintln!("silica: removed template {name}");
+            say!("silica: removed template {name}");
         }
     }
     Ok(0)
@@ -77,7 +77,7 @@ fn build_one(home: &Home, template: &str) -> Result<()> {
     let mut progress = TerminalProgress::stderr();
     let built = build(home, &spec, &home::build_options(), &mut progress)?;
     let manifest = &built.manifest;
-    eprintln!(
+    say!(
         "silica: template {} is ready: Python {}, {} packages, {} MB",
         manifest.name,
         manifest.python_version,

@@ -50,7 +50,7 @@ impl Approver for Terminal {
 impl Question {
     /// Asks, and waits for the answer.
     pub(super) async fn put(self) {
-        self.findings.iter().for_each(|line| eprintln!("{line}"));
+        self.findings.iter().for_each(|line| say!("{line}"));
         let yes = tokio::task::spawn_blocking(asked).await.unwrap_or(false);
         // Whoever wanted to know has gone.
         let _ = self.said.send(yes);
@@ -58,7 +58,7 @@ impl Question {
 }
 
 fn asked() -> bool {
-    eprint!("silica: run this? [Y/n] ");
+    prompt!("silica: run this? [Y/n] ");
     let mut line = String::new();
     let read =
         std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut line));

@@ -73,7 +73,7 @@ impl Teller {
             Event::Code(code) if self.code => self.code(code),
             Event::Checked(report) if report.verdict == Action::Block => {
                 for headline in report.headlines() {
-                    eprintln!("silica: {}", show::plain(&headline, 300));
+                    say!("silica: {}", show::plain(&headline, 300));
                 }
             }
             Event::Stdout(text) => write(&mut std::io::stdout().lock(), text),
@@ -84,8 +84,8 @@ impl Teller {
                 }
                 show_result(bundle);
             }
-            Event::Error(error) => error.traceback.iter().for_each(|line| eprintln!("{line}")),
-            Event::Repair(_) => eprintln!("silica: that did not work; the model tries again"),
+            Event::Error(error) => error.traceback.iter().for_each(|line| say!("{line}")),
+            Event::Repair(_) => say!("silica: that did not work; the model tries again"),
             Event::Delta(_)
             | Event::Code(_)
             | Event::Checked(_)
@@ -132,9 +132,9 @@ impl Teller {
             self.highlighter = Highlighter::default();
         }
         if self.in_fence && self.colour {
-            eprintln!("{}", self.highlighter.line(&line));
+            say!("{}", self.highlighter.line(&line));
         } else {
-            eprintln!("{line}");
+            say!("{line}");
         }
     }
 
@@ -148,7 +148,7 @@ impl Teller {
         for line in code.lines() {
             let line = harmless(line);
             let line = if self.colour { highlighter.line(&line) } else { line };
-            eprintln!("  {line}");
+            say!("  {line}");
         }
     }
 }
@@ -172,26 +172,26 @@ pub(super) fn ending(answered: &Answered, seen: Seen) {
         write(&mut std::io::stdout().lock(), &format!("{}\n", said.join("\n").trim()));
     }
     if let Some(message) = answered.ran().and_then(|ran| ran.message.clone()) {
-        eprintln!("silica: {message}");
+        say!("silica: {message}");
     }
     if let Some(words) = answered.ending.explain() {
-        eprintln!("silica: {words}");
+        say!("silica: {words}");
     }
     for file in answered.files.iter().take(SAVED_MAX) {
         match &file.content {
             Some(content) => report(file, save(Path::new("."), &file.path, content)),
             None if answered.conversation.is_none() => {
-                eprintln!("silica: {} is too large to be saved", show::plain(&file.path, 200));
+                say!("silica: {} is too large to be saved", show::plain(&file.path, 200));
             }
-            None => eprintln!("silica: wrote {}", show::plain(&file.path, 200)),
+            None => say!("silica: wrote {}", show::plain(&file.path, 200)),
         }
     }
 }
 
 fn report(file: &OutputFile, saved: std::io::Result<PathBuf>) {
     match saved {
-        Ok(path) => eprintln!("silica: saved {}", path.display()),
-        Err(error) => eprintln!("silica: cannot save {}: {error}", show::plain(&file.path, 200)),
+        Ok(path) => say!("silica: saved {}", path.display()),
+        Err(error) => say!("silica: cannot save {}: {error}", show::plain(&file.path, 200)),
     }
 }
 

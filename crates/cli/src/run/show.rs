@@ -113,7 +113,7 @@ pub(crate) fn show_result(bundle: &Bundle) {
     match (plain, bundle.payloads.first()) {
         (Some(text), _) => print(text),
         (None, Some(payload)) => {
-            eprintln!("silica: a result of type {} is shown only with --json", payload.mime);
+            say!("silica: a result of type {} is shown only with --json", payload.mime);
         }
         (None, None) => {}
     }
@@ -136,8 +136,8 @@ fn print(text: &[u8]) {
 
 fn save(data: &[u8], ending: &str) {
     match write_beside(data, ending) {
-        Ok(path) => eprintln!("silica: saved {}", path.display()),
-        Err(error) => eprintln!("silica: cannot save a result here: {error}"),
+        Ok(path) => say!("silica: saved {}", path.display()),
+        Err(error) => say!("silica: cannot save a result here: {error}"),
     }
 }
 
@@ -163,18 +163,18 @@ pub(super) fn ending(report: &Report, limits: &Limits) {
         && report.outcome != Outcome::Interrupted
     {
         for line in &error.traceback {
-            eprintln!("{line}");
+            say!("{line}");
         }
     }
     let mut said = Vec::new();
     if let Some(text) = report.outcome.explain(limits, Limit::flag) {
-        eprintln!("silica: {text}");
+        say!("silica: {text}");
         said.push(text);
     }
     for hit in &report.limits_hit {
         let message = hit.message(hit.limit.flag());
         if !said.contains(&message) {
-            eprintln!("silica: {message}");
+            say!("silica: {message}");
         }
     }
 }

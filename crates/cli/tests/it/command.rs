@@ -66,6 +66,23 @@ fn traceback_goes_to_stderr_and_names_the_line() {
     assert!(ran.stderr.contains("1 / 0"), "{}", ran.stderr);
 }
 
+/// Whoever read the words may have gone; the status is the code's all the same.
+#[test]
+fn broken_stderr_changes_nothing() {
+    let ground = Ground::new(PYTHON);
+    for (arguments, status, stdout) in [
+        (&["-c", "import sys; print('out'); sys.exit(3)"][..], 3, "out\n"),
+        (&["-c", "1 / 0"], 1, ""),
+        (&["-c", "print('out')", "--in", "missing"], 125, ""),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = ground.command().args(arguments).stderr(writer).output().unwrap();
+        let shown = String::from_utf8(ran.stdout).unwrap();
+        assert_eq!((ran.status.code(), shown.as_str()), (Some(status), stdout), "{arguments:?}");
+    }
+}
+
 #[test]
 fn json_has_exactly_the_documented_keys() {
     let ground = Ground::new(PYTHON);
