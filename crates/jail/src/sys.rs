@@ -220,7 +220,7 @@ pub(crate) fn take_control() -> OwnedFd {
 }
 
 /// Gives every signal its default meaning: those that somebody up the line ignores, as the Rust
-/// runtime does with SIGPIPE, would otherwise be ignored by a program too.
+/// runtime does with SIGPIPE and `nohup` with SIGHUP, would otherwise be ignored by a program too.
 pub(crate) fn default_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: installs no function. The few signals that cannot be set are left as they are.

@@ -150,6 +150,23 @@ fn host_variables_are_not_inherited() {
     assert_eq!(lines, BTreeSet::from(["None", "False", "hidden"]), "{}", ran.stderr);
 }
 
+/// As of a program that `nohup` has started in the background of a script.
+#[test]
+fn ignored_signals_are_not_inherited() {
+    let ground = Ground::new(PYTHON);
+    let code = "import signal\n\
+                print([int(signal.getsignal(number)) for number in (1, 3, 15)])\n\
+                import subprocess\n\
+                print(subprocess.call(['sh', '-c', 'kill -HUP $$']))";
+    let plain = ground.command();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP QUIT TERM; exec \"$0\" \"$@\""]).arg(plain.get_program());
+    command.args(plain.get_args()).args(["-c", code]).current_dir(ground.here());
+    command.env("SILICA_HOME", ground.home()).stdin(std::process::Stdio::null());
+    let ran = crate::ground::finish(&mut command);
+    assert_eq!(ran.stdout, "[0, 0, 0]\n-1\n", "{}", ran.stderr);
+}
+
 #[test]
 fn host_listeners_cannot_be_reached() {
     let ground = Ground::new(PYTHON);

@@ -138,7 +138,10 @@ fn become_zygote(
         return error;
     }
     match strings(&recipe.program) {
-        Ok((arguments, environment)) => sys::execute(&arguments[0], &arguments, &environment),
+        Ok((arguments, environment)) => {
+            sys::default_signals();
+            sys::execute(&arguments[0], &arguments, &environment)
+        }
         Err(error) => error,
     }
 }

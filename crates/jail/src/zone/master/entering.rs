@@ -115,6 +115,7 @@ impl Master<'_> {
         let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
         let fds: Vec<i32> = entrance.fds.iter().map(AsRawFd::as_raw_fd).collect();
         let (pid, pidfd) = self.fork_inside(entrance.shell, &request, &fds, || {
+            sys::default_signals();
             let error = sys::execute(&arguments[0], &arguments, &environment);
             eprintln!("cannot start {:?}: {error}", arguments[0]);
         })?;
