@@ -1,6 +1,7 @@
 //! `silica serve`: the server, from its first key to its orderly end.
 
-use std::collections::BTreeSet;
+mod works;
+
 use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,8 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::template::{Home, Template, list};
-use silica_engine::{CreateOptions, Engine, EngineOptions};
+use silica_engine::template::Home;
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
 use silica_sessions::{
@@ -25,6 +25,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
 use crate::{home, model, show};
+
+use works::{Offer, Works};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
@@ -52,7 +54,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
-    let offer = offer(&home, &loaded.settings)?;
+    let offer = Offer::find(&home, &loaded.settings)?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(serve(&home, loaded.settings, offer, arguments.print));
@@ -94,40 +96,17 @@ fn start_logging(settings: &Settings) {
     }
 }
 
-/// The templates on offer.
-struct Offer {
-    /// Those of the pool and the default one: built now where they are not, and kept warm.
-    warm: Vec<Template>,
-    /// What was built otherwise: warmed up when somebody wants it.
-    cold: Vec<Template>,
-}
-
-fn offer(home: &Home, settings: &Settings) -> Result<Offer> {
-    let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
-    names.insert(settings.sandboxes.template.to_string());
-    let warm = names.iter().map(|name| home::template(home, name)).collect::<Result<_>>()?;
-    let mut cold = Vec::new();
-    for listed in list(home)? {
-        match listed.build {
-            _ if names.contains(listed.name.as_str()) => {}
-            Ok(template) => cold.push(template),
-            Err(error) => {
-                let template = listed.name.as_str();
-                tracing::warn!(template, %error, "not offered: it is damaged");
-            }
-        }
-    }
-    Ok(Offer { warm, cold })
-}
-
 async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> Result<i32> {
     let (review, hook) = (review(&settings)?, webhook(&settings)?);
     // First, so that a second server on the same port or data is told at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
     let first_key = first_key(&store).await?;
-    let (engine, shown) = start_engine(home, &settings, offer).await?;
+    let works = Works { home: home.clone(), settings: settings.clone(), offer };
+    let engine = works.start().await?;
+    let shown = works.offer.shown();
     let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
+    tokio::spawn(works.keep(Arc::downgrade(&sessions)));
     if let Some(hook) = hook {
         silica_server::webhook::start(sessions.review().news(), hook)?;
     }
@@ -212,41 +191,6 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
     let new = NewKey { name: KeyName::new("first")?, admin: true, approve: false, limits: None };
     let (_, secret) = store.keys().create(new).await?;
     Ok(Some(secret.reveal()))
-}
-
-async fn start_engine(
-    home: &Home,
-    settings: &Settings,
-    offer: Offer,
-) -> Result<(Engine, Vec<Value>)> {
-    let engine = Engine::start(EngineOptions {
-        limits_max: settings.limits.max.clone(),
-        zygotes: settings.zygotes,
-        ..home::engine_options(home)?
-    })?;
-    let mut shown = Vec::new();
-    let warm = offer.warm.into_iter().map(|template| (template, true));
-    let cold = offer.cold.into_iter().map(|template| (template, false));
-    for (template, kept_warm) in warm.chain(cold) {
-        let manifest = template.manifest.clone();
-        engine.add_template(template).await?;
-        if kept_warm {
-            tracing::info!(template = manifest.name, "warming up");
-            engine.warm(&manifest.name).await?;
-        }
-        shown.push(json!({
-            "name": manifest.name,
-            "description": manifest.description,
-            "python": manifest.python_version,
-            "packages": manifest.packages,
-        }));
-    }
-    for (name, &size) in &settings.pool {
-        let mut options = CreateOptions::new(name.as_str());
-        options.limits = settings.limits.default.clone();
-        engine.keep_ready(&options, size as usize)?;
-    }
-    Ok((engine, shown))
 }
 
 /// The policies, read now so that a file that is wrong is told before anything runs.

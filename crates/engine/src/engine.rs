@@ -248,6 +248,11 @@ impl Engine {
         !self.zone.is_gone()
     }
 
+    /// Waits until its zone has gone, which takes every sandbox along.
+    pub async fn ended(&self) {
+        self.zone.gone().await;
+    }
+
     /// How many sandboxes stand ready.
     pub fn ready_count(&self) -> usize {
         self.tables().pools.iter().map(|pool| pool.len()).sum()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use silica_jail::client::{Incoming, Zone, ZoneError, ZoneOptions};
 use silica_jail::protocol::{Answer, Event, Exit, Failure, Verb, ZoneFacts};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{SetOnce, oneshot, watch};
 
 use crate::command::{CommandEnd, Permit, Watches};
 
@@ -49,6 +49,7 @@ struct Shared {
     next: AtomicU64,
     tables: Mutex<Tables>,
     zygotes: watch::Sender<HashMap<String, Result<(), String>>>,
+    gone: SetOnce<()>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +76,7 @@ impl ZoneHandle {
                     next: AtomicU64::new(1),
                     tables: Mutex::default(),
                     zygotes: watch::Sender::new(HashMap::new()),
+                    gone: SetOnce::new(),
                 });
                 // Whoever started this waits for it.
                 let _ = sender.send(Ok(Arc::clone(&shared)));
@@ -179,14 +181,24 @@ impl ZoneHandle {
 
     /// Waits until a template's zygote is ready or has failed for good.
     pub(crate) async fn zygote_ready(&self, template: &str) -> Result<(), String> {
+        let ended = || Err("the zone has ended".to_owned());
         let mut states = self.0.zygotes.subscribe();
-        let found = states.wait_for(|states| states.contains_key(template)).await;
-        found.map_or(Err("the zone has ended".to_owned()), |states| states[template].clone())
+        tokio::select! {
+            found = states.wait_for(|states| states.contains_key(template)) => {
+                found.map_or_else(|_| ended(), |states| states[template].clone())
+            }
+            () = self.gone() => ended(),
+        }
     }
 
     /// Whether the zone has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.lock().gone
+    }
+
+    /// Waits until it has.
+    pub(crate) async fn gone(&self) {
+        self.0.gone.wait().await;
     }
 
     /// Tells the zone to end.
@@ -270,6 +282,8 @@ impl Shared {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
         tables.commands.bury();
+        // It goes once.
+        let _ = self.gone.set(());
     }
 }
 

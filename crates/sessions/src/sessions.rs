@@ -122,7 +122,7 @@ impl Numbers {
 /// All sessions of a server.
 #[derive(Debug)]
 pub struct Sessions {
-    engine: Engine,
+    engine: Mutex<Arc<Engine>>,
     store: Store,
     options: SessionsOptions,
     admission: Admission,
@@ -147,7 +147,7 @@ impl Sessions {
         let admission = Admission::new(options.quota.clone(), options.capacity);
         let review = Review::new(options.review.clone(), store.clone());
         let sessions = Arc::new(Self {
-            engine,
+            engine: Mutex::new(Arc::new(engine)),
             store,
             options,
             admission,
@@ -160,9 +160,19 @@ impl Sessions {
         Ok(sessions)
     }
 
-    /// The engine.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+    /// The engine: the present one, whose zone may have died.
+    pub fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another engine in the place of one whose zone has died. If nothing new is taken on any more,
+    /// it is closed again.
+    pub async fn replace_engine(&self, engine: Arc<Engine>) {
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&engine);
+        // Whoever closed the last one may have done so before it was replaced.
+        if !self.is_open() {
+            engine.close().await;
+        }
     }
 
     /// The store.
@@ -271,7 +281,7 @@ impl Sessions {
         options.limits = terms.limits.clone();
         options.inputs = create.inputs;
         options.interpreter = interpreter;
-        let mut sandbox = self.engine.create(&options).await?;
+        let mut sandbox = self.engine().create(&options).await?;
         sandbox.ready().await?;
         let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
         if !(as_it_is && arguments.is_empty()) {

@@ -117,7 +117,7 @@ impl Sessions {
         // Bounded as what is waited for is; what is left then goes with the zone.
         let _ =
             tokio::time::timeout(CLEAR_PATIENCE, clearing_up.wait_for(|count| *count == 0)).await;
-        self.engine.close().await;
+        self.engine().close().await;
         self.store.close().await;
     }
 }

@@ -222,10 +222,14 @@ fn web_pages_of_others_get_nothing() {
 }
 
 #[test]
-fn dead_zone_is_told() {
+fn dead_zone_is_told_and_replaced() {
     let served = Served::new();
     let sandbox = served.sandbox();
     served.admin.get("/readyz").expect(200);
+    // Without its templates no other can be started for a while.
+    let (templates, aside) =
+        (served.ground().home().join("templates"), served.ground().home().join("aside"));
+    std::fs::rename(&templates, &aside).unwrap();
     let mut events = sandbox.client.stream(
         &sandbox.at("/cells"),
         &json!({"code": "print('up', flush=True)\nimport time; time.sleep(600)"}),
@@ -259,6 +263,10 @@ fn dead_zone_is_told() {
         stats()
     );
     assert_eq!(served.admin.get("/v1/audit/verify").json()["unfinished"], 0);
+    std::fs::rename(&aside, &templates).unwrap();
+    assert!(eventually(PATIENCE, || served.admin.get("/readyz").status == 200));
+    assert_eq!(served.sandbox().print("print(1)"), "1");
+    assert!(eventually(PATIENCE, || served.admin.get("/readyz").json()["pool"] == 1));
 }
 
 #[test]
