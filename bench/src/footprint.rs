@@ -1,6 +1,6 @@
 //! What processes use, as the kernel tells it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Clock ticks of `/proc/PID/stat` in a second; fixed for user space on Linux.
@@ -36,34 +36,33 @@ impl Memory {
     }
 }
 
-/// What processes and everything below them hold, and must give back.
+/// What processes hold and must give back, and the memory of those of them that are not made anew all
+/// the time: what zygotes and their forks have of each other changes with every one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footprint {
     processes: usize,
     mounts: usize,
     groups: usize,
     descriptors: usize,
-    memory: Memory,
+    lasting_bytes: u64,
 }
 
 impl Footprint {
-    /// That of a process and everything below it, and of one beside it whose children do not count.
-    pub(crate) fn of(root: u32, beside: Option<u32>) -> Self {
-        let family: Vec<u32> = beside.into_iter().chain([root]).chain(descendants(root)).collect();
+    pub(crate) fn of(family: &[u32], lasting: &[u32]) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self {
             processes: family.len(),
             mounts: mounts.lines().count(),
-            groups: groups(),
+            groups: groups(family),
             descriptors: family.iter().map(|&pid| descriptors(pid)).sum(),
-            memory: Memory::of(family.iter().copied()),
+            lasting_bytes: Memory::of(lasting.iter().copied()).private_bytes,
         }
     }
 
     /// How much more it is than before, by unit.
     pub(crate) fn growth_since(&self, before: &Self) -> [(f64, &'static str); 5] {
         let grown = |before: usize, after: usize| after as f64 - before as f64;
-        let bytes = self.memory.private_bytes as f64 - before.memory.private_bytes as f64;
+        let bytes = self.lasting_bytes as f64 - before.lasting_bytes as f64;
         [
             (grown(before.processes, self.processes), "processes"),
             (grown(before.mounts, self.mounts), "mounts"),
@@ -100,8 +99,12 @@ fn stat(pid: u32) -> Vec<String> {
     rest.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Every process below one, by parent.
-pub(crate) fn descendants(root: u32) -> Vec<u32> {
+/// Every process right below one.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    by_parent().remove(&parent).unwrap_or_default()
+}
+
+fn by_parent() -> HashMap<u32, Vec<u32>> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -111,6 +114,12 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
             children.entry(parent).or_default().push(pid);
         }
     }
+    children
+}
+
+/// Every process below one, by parent.
+pub(crate) fn descendants(root: u32) -> Vec<u32> {
+    let children = by_parent();
     let mut found = Vec::new();
     let mut pending = vec![root];
     while let Some(pid) = pending.pop() {
@@ -122,10 +131,20 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// Our control groups, in all hierarchies.
-fn groups() -> usize {
+/// The control groups of these processes' zone, in all hierarchies.
+fn groups(family: &[u32]) -> usize {
+    let zones: HashSet<String> = family.iter().filter_map(|&pid| zone_of(pid)).collect();
     let all = directories_below(Path::new("/sys/fs/cgroup"), GROUP_DEPTH_MAX);
-    all.iter().filter(|path| path.to_string_lossy().contains("/silica-")).count()
+    let ours = |path: &&PathBuf| {
+        path.iter().any(|part| part.to_str().is_some_and(|part| zones.contains(part)))
+    };
+    all.iter().filter(ours).count()
+}
+
+/// The name that a zone's groups have, by one of its processes.
+fn zone_of(pid: u32) -> Option<String> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    groups.split(['/', '\n']).find(|part| part.starts_with("silica-")).map(str::to_owned)
 }
 
 fn directories_below(directory: &Path, depth: usize) -> Vec<PathBuf> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{Bench, PRINT};
-use crate::footprint::Footprint;
+use crate::footprint::{Footprint, children, descendants};
 use crate::results::{Better, Table};
 use crate::silica::{Library, join_all};
 
@@ -47,7 +47,9 @@ fn rounds(library: &Library, count: usize) -> Result<()> {
     })
 }
 
-/// That of the zone, and of this process, in which the engine is.
+/// That of this process, in which the engine is, and of the zone. The launcher's only child is the master.
 fn footprint(library: &Library) -> Footprint {
-    Footprint::of(library.engine.zone_process_id(), Some(std::process::id()))
+    let (own, launcher) = (std::process::id(), library.engine.zone_process_id());
+    let family = [&[own, launcher], descendants(launcher).as_slice()].concat();
+    Footprint::of(&family, &[&[own, launcher], children(launcher).as_slice()].concat())
 }

@@ -109,7 +109,11 @@ impl Served {
 
     /// What the server and everything below it hold.
     pub(crate) fn footprint(&self) -> Footprint {
-        Footprint::of(self.process.id(), None)
+        let own = self.process.id();
+        let launchers = footprint::children(own);
+        let masters = launchers.iter().flat_map(|&launcher| footprint::children(launcher));
+        let lasting: Vec<u32> = [own].into_iter().chain(launchers.clone()).chain(masters).collect();
+        Footprint::of(&[&[own], footprint::descendants(own).as_slice()].concat(), &lasting)
     }
 
     /// Processor seconds of the server and everything below it.
