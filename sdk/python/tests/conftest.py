@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from either import Either, async_kind, sync_kind
+
+# A script that starts the tests in its background has Ctrl-C ignored, and Python then raises nothing.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["sync", "async"])

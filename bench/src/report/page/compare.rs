@@ -59,12 +59,17 @@ fn has_pandas(results: &Results, row: &Row) -> bool {
 fn standing(table: &Table, ours: &Row, other: &Row) -> String {
     let times = table.times_better(ours.summary.p50, other.summary.p50);
     if times >= SAME {
-        format!("{} × ahead", digits(times))
+        format!("{} ahead", how_far(times))
     } else if 1.0 / times >= SAME {
-        format!("**{} × behind**", digits(1.0 / times))
+        format!("**{} behind**", how_far(1.0 / times))
     } else {
         "the same".to_owned()
     }
+}
+
+/// Against nothing, no number tells.
+fn how_far(times: f64) -> String {
+    if times.is_finite() { format!("{} ×", digits(times)) } else { "far".to_owned() }
 }
 
 /// Whoever is better than Silica at something, and what they are.
@@ -81,10 +86,10 @@ pub(super) fn ahead(text: &mut String, results: &Results) {
                 let what = results.peers.iter().find(|peer| peer.name == row.who);
                 let what = what.map(|peer| format!(" ({})", peer.what)).unwrap_or_default();
                 found.push(format!(
-                    "- **{}**: {}{what} is {} × ahead, {theirs} against {own}.",
+                    "- **{}**: {}{what} is {} ahead, {theirs} against {own}.",
                     section.title,
                     row.who,
-                    digits(times)
+                    how_far(times)
                 ));
             }
         }
