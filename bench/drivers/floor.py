@@ -67,10 +67,12 @@ def lives(fork: Callable[[], int], live: Callable[[], None], seconds: float) -> 
     while time.monotonic() < end:
         process = fork()
         if process == 0:
+            status = 1
             try:
                 live()
+                status = 0
             finally:
-                os._exit(0)
+                os._exit(status)
         if process < 0:
             raise OSError(ctypes.get_errno(), "cannot fork")
         if os.waitpid(process, 0)[1] != 0:

@@ -1,10 +1,9 @@
-//! What lives cost the kernel alone: the ceiling of every server that gives each piece of code
-//! namespaces and an interpreter of its own.
+//! What the two dearest parts of a life cost without a server: namespaces and an interpreter of its own.
 //!
 //! All processors do nothing but fork into new namespaces, and then nothing but fork a warm
 //! interpreter that prints and ends. A life needs both, so both counts together say how many lives a
-//! second there can be. Mounts, control groups, the way into the jail, HTTP and the audit log are not
-//! in it.
+//! second this way comes to. Mounts, control groups, the way into the jail, HTTP and the audit log are
+//! not in it. It is no proof of a limit: the counting program is Python's, and forks more than it must.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,7 +16,7 @@ use crate::statistics::Samples;
 
 const NAMESPACES: &str = "an empty process in namespaces of its own";
 const INTERPRETER: &str = "a warm interpreter: forked, print(1), ended";
-pub(super) const BOTH: &str = "both, one after the other";
+const BOTH: &str = "both, one after the other";
 
 /// What the program is called that counts.
 const DRIVER: &str = "floor.py";

@@ -3,16 +3,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::template::{Home, Template};
+use crate::template::{Home, Template, is_same_file};
 
 /// The Python files of the guest, by name.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/guest_files.rs"));
@@ -52,14 +51,8 @@ impl Layer {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // It may have been moved away between opening and locking.
-        Ok(is_at(&lock, path).then(|| Self { path: path.to_owned(), _lock: lock }))
+        Ok(is_same_file(&lock, path).then(|| Self { path: path.to_owned(), _lock: lock }))
     }
-}
-
-fn is_at(directory: &File, path: &Path) -> bool {
-    let place = |about: Metadata| (about.dev(), about.ino());
-    let (Ok(held), Ok(there)) = (directory.metadata(), path.metadata()) else { return false };
-    place(held) == place(there)
 }
 
 /// Makes sure the layer for a template's Python exists and returns it.

@@ -34,6 +34,7 @@ mod wheels;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use spec::read_alone;
+pub(crate) use store::is_same_file;
 
 pub use build::{Step, build, ensure};
 pub use command::CommandError;

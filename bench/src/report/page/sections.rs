@@ -113,8 +113,8 @@ const OWN: [Section; 10] = [
     },
     Section {
         table: "floor",
-        title: "What the kernel alone takes",
-        about: "Lives a second, with all processors busy with nothing else, no server and no jail: what it takes to make and end the namespaces of a sandbox, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox needs both, so the last line is what no server that gives each piece of code its own of both can exceed on this machine; beside it, mounts, control groups, entering the jail, HTTP and the audit log take their share.",
+        title: "Namespaces and interpreters alone",
+        about: "Lives a second, with all processors busy with nothing else, no server and no jail: what it takes to make and end the namespaces of a sandbox, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox needs both, and the last line is what the two come to in a row; mounts, control groups, entering the jail, HTTP and the audit log are not in it. It shows where the time goes and proves no limit: the program that counts is written in Python, and forks more than it must.",
     },
     Section {
         table: "library-shell",

@@ -14,7 +14,8 @@ use super::{Digest, Home, Manifest, ManifestError, Spec, TemplateName, digest};
 
 mod folder;
 
-use folder::{discard, finished, io, is_same_file, names_in, sync, try_exclusive};
+pub(crate) use folder::is_same_file;
+use folder::{discard, finished, io, names_in, sync, try_exclusive};
 
 /// The file in a build whose lock says that it is used.
 pub(super) const IN_USE: &str = ".in-use";

@@ -56,7 +56,7 @@ pub(super) fn try_exclusive(path: &Path) -> Result<Option<File>, StoreError> {
 }
 
 /// Tells whether a path still leads to an open file.
-pub(super) fn is_same_file(file: &File, path: &Path) -> bool {
+pub(crate) fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::metadata(path)) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         (Err(_), _) | (_, Err(_)) => false,
