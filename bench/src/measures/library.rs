@@ -1,6 +1,6 @@
 //! The engine as a library, beside plain Python: what a server would add is left out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -8,13 +8,14 @@ use super::{Bench, DESCRIBE, PRINT};
 use crate::interleave::{Lane, interleave};
 use crate::peers::PLAIN;
 use crate::results::{Results, Table};
-use crate::silica::Library;
+use crate::silica::{Library, join_all};
 
 const POOL_SIZE: usize = 4;
 
 const MADE: &str = "created on demand";
 const TAKEN: &str = "taken from the pool";
 const SHELL: &str = "a shell alone";
+const MANY_SHELLS: &str = "made and ended, each of 64 at once";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let effort = bench.effort();
@@ -29,8 +30,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         promise(&mut bench.results, number, &table, MADE);
         bench.results.tables.push(table);
     }
-    let shell = || Ok(library.runtime.block_on(library.engine.time_shell(&library.options))?);
-    let table = interleave("library-shell", vec![Lane::new(SHELL, true, shell)], effort);
+    let one = Lane::new(SHELL, true, || one_shell(&library));
+    let mut table = interleave("library-shell", vec![one], effort);
+    // Not in turn with the other, since it leaves nothing of what was made ahead.
+    let many = Lane::new(MANY_SHELLS, true, || many_shells(&library));
+    table.rows.extend(interleave("", vec![many], effort).rows);
     if let Some(row) = table.row(SHELL) {
         bench.results.promise("P4", row.summary.p50, "ms");
     }
@@ -39,6 +43,21 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     promise(&mut bench.results, "P1", &table, TAKEN);
     bench.results.tables.push(table);
     Ok(())
+}
+
+/// One shell, until it can be entered. Most of it is made ahead.
+fn one_shell(library: &Library) -> Result<Duration> {
+    Ok(library.runtime.block_on(library.engine.time_shell(&library.options))?)
+}
+
+/// Many at once, more than are ever made ahead, and their ends; what each comes to.
+fn many_shells(library: &Library) -> Result<Duration> {
+    const COUNT: u32 = 64;
+    let started = Instant::now();
+    let shells =
+        (0..COUNT).map(|_| async { Ok(library.engine.time_shell(&library.options).await?) });
+    library.runtime.block_on(join_all(shells))?;
+    Ok(started.elapsed() / COUNT)
 }
 
 /// Last, because the pool stays.

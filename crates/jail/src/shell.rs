@@ -1,10 +1,12 @@
 //! A shell: the isolated place, made by its own first process from inside.
 //!
 //! The zone master forks the init into new namespaces and writes its id map. There it waits, blank,
-//! until it gets an order: what to become. It then builds its world step by step out of what the
-//! zone's root holds (`layers`), turns it into its root, gives up everything and from then on only
-//! reaps.
+//! until it is told for which template it is. It then builds its world step by step out of what the
+//! zone's root holds (`layers`), turns it into its root, and waits again. Up to here nothing is known of
+//! its customer, so all of it can be done ahead (`zone::stock`). The order brings the rest: inputs, and
+//! how much may be written. It then gives up everything and from then on only reaps.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,7 +15,7 @@ use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Failure, InputMount, ShellSpec};
+use crate::protocol::{Failure, InputMount};
 use crate::zone::layout::{self, Template};
 use crate::{protocol, seccomp, sys};
 
@@ -42,14 +44,14 @@ pub enum Step {
     Devices = 8,
     /// Mounting /proc.
     Proc = 9,
-    /// Mounting the inputs.
-    Inputs = 10,
     /// Setting the kernel's per-user limits.
-    UserLimits = 11,
+    UserLimits = 10,
     /// Making it the root and forgetting the old one.
-    Pivot = 12,
+    Pivot = 11,
     /// Setting the host name.
-    Name = 13,
+    Name = 12,
+    /// Mounting the inputs.
+    Inputs = 13,
     /// Giving up every right.
     Lock = 14,
 }
@@ -66,10 +68,10 @@ impl Step {
         Self::Writable,
         Self::Devices,
         Self::Proc,
-        Self::Inputs,
         Self::UserLimits,
         Self::Pivot,
         Self::Name,
+        Self::Inputs,
         Self::Lock,
     ];
 
@@ -102,25 +104,34 @@ pub(crate) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// What a blank init is to become. The doors of its groups lie beside the packet; if there are
-/// inputs, they follow beside a second one.
+/// What an init builds whoever its customer will be. The doors of its groups lie beside the packet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Preparation {
+    pub(crate) template: Template,
+    /// How much may be written, unless the order says something else.
+    pub(crate) disk_bytes: u64,
+    pub(crate) fail_at: u32,
+}
+
+/// What its customer wants of it. If there are inputs, they follow beside a second packet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) spec: ShellSpec,
-    pub(crate) template: Template,
+    pub(crate) disk_bytes: u64,
     pub(crate) inputs: Vec<InputMount>,
     pub(crate) fail_at: u32,
 }
 
-impl Order {
+impl Preparation {
     /// Sends it to a blank init.
-    pub(crate) fn send(
-        &self,
-        init: &OwnedFd,
-        doors: &[OwnedFd],
-        inputs: &[OwnedFd],
-    ) -> io::Result<()> {
-        protocol::send(init, self, &borrowed(doors))?;
+    pub(crate) fn send(&self, init: &OwnedFd, doors: &[OwnedFd]) -> io::Result<()> {
+        protocol::send(init, self, &borrowed(doors))
+    }
+}
+
+impl Order {
+    /// Sends it to an init that has been told what to prepare.
+    pub(crate) fn send(&self, init: &OwnedFd, inputs: &[OwnedFd]) -> io::Result<()> {
+        protocol::send(init, self, &[])?;
         if inputs.is_empty() { Ok(()) } else { protocol::send(init, &(), &borrowed(inputs)) }
     }
 }
@@ -129,24 +140,23 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     fds.iter().map(AsFd::as_fd).collect()
 }
 
-/// An order as it arrived.
-struct Plan {
-    order: Order,
-    doors: Vec<OwnedFd>,
-    inputs: Vec<OwnedFd>,
-}
-
-/// The init's whole life: wait, build, report, reap. Never returns to the zone master's code.
+/// The init's whole life: wait, build, wait, finish, report, reap. Never returns to the zone master's
+/// code.
 pub(crate) fn init(master: &OwnedFd) -> ! {
     // Nothing of the zone master's stays open while this waits, for minutes perhaps.
     if sys::close_all_but(master.as_fd()).is_err() || silica_gate::forsake_bounds().is_err() {
         sys::exit_now(1)
     }
-    let Some(plan) = await_order(master) else { sys::exit_now(1) };
-    match build(&plan) {
+    let Some((preparation, doors)) = await_preparation(master) else { sys::exit_now(1) };
+    let prepared = prepare(&preparation, doors);
+    let Some((order, inputs)) = await_order(master) else { sys::exit_now(1) };
+    let finished = prepared.and_then(|place| {
+        finish(&order, &inputs, preparation.disk_bytes)?;
+        Ok(place)
+    });
+    match finished {
         Ok(place) => {
-            let fds: Vec<BorrowedFd<'_>> = place.iter().map(AsFd::as_fd).collect();
-            let sent = protocol::send(master, &Ok::<(), Failure>(()), &fds);
+            let sent = protocol::send(master, &Ok::<(), Failure>(()), &borrowed(&place));
             if sent.is_ok() && shut_in().is_ok() {
                 reap_forever();
             }
@@ -160,31 +170,40 @@ pub(crate) fn init(master: &OwnedFd) -> ! {
     }
 }
 
-/// Builds the shell; returns the directory of its writable files and its namespaces, in the order the
-/// gate wants them.
-fn build(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
-    let order = &plan.order;
-    let step =
-        |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(order.fail_at, step, action);
+/// Builds what needs no customer; returns the directory of the writable files and the namespaces, in
+/// the order the gate wants them.
+fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
+    let Preparation { template, disk_bytes, fail_at } = preparation;
+    let step = |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(*fail_at, step, action);
     // Under the zone's id still: v1 lets a process be moved only by its own user or root.
-    step(Step::Cgroup, &|| join_groups(&plan.doors))?;
+    step(Step::Cgroup, &|| join_groups(&doors))?;
+    drop(doors);
     step(Step::Ids, &|| sys::set_ids(GUEST_ID, GUEST_ID))?;
-    step(Step::Root, &|| mount_root(&order.template))?;
-    step(Step::System, &|| mount_system(&order.template))?;
-    step(Step::Writable, &|| mount_writable(&order.spec))?;
+    step(Step::Root, &|| mount_root(template))?;
+    step(Step::System, &|| mount_system(template))?;
+    step(Step::Writable, &|| mount_writable(*disk_bytes))?;
     step(Step::Devices, &mount_devices)?;
     step(Step::Proc, &mount_proc)?;
-    step(Step::Inputs, &|| mount_inputs(&order.inputs, &plan.inputs))?;
     let place = open_place().map_err(|error| Failure::new(Step::Writable.name(), &error))?;
-    // After the mounts, since a detached one counts as a mount namespace; before the pivot, since
-    // the new /proc has no such files.
+    // Before the pivot, since the new /proc has no such files.
     step(Step::UserLimits, &set_user_limits)?;
     step(Step::Pivot, &pivot)?;
     step(Step::Name, &|| Ok(rustix::system::sethostname(b"sandbox")?))?;
+    Ok(place)
+}
+
+/// Does what the order asks beyond that, and gives up every right.
+fn finish(order: &Order, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), Failure> {
+    let step =
+        |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(order.fail_at, step, action);
+    if order.disk_bytes != disk_bytes {
+        resize_writable(order.disk_bytes)
+            .map_err(|error| Failure::new(Step::Writable.name(), &error))?;
+    }
+    step(Step::Inputs, &|| mount_inputs(&order.inputs, inputs))?;
     step(Step::Lock, &|| {
         silica_gate::forsake().map_err(|errno| io::Error::from_raw_os_error(errno.0))
-    })?;
-    Ok(place)
+    })
 }
 
 /// Runs a step, or fails it on purpose when a test asked for that.
@@ -199,15 +218,21 @@ pub(crate) fn run_step(
     action().map_err(|error| Failure::new(step.name(), &error))
 }
 
-/// Waits to be told what to become; `None` when the zone master has no use for it.
-fn await_order(master: &OwnedFd) -> Option<Plan> {
+/// Waits to be told what to build; `None` when the zone master has no use for it.
+fn await_preparation(master: &OwnedFd) -> Option<(Preparation, Vec<OwnedFd>)> {
     let (packet, doors) = protocol::receive_one(master).ok()??;
+    Some((protocol::parse(&packet).ok()?, doors))
+}
+
+/// Waits for its customer; `None` if there will be none.
+fn await_order(master: &OwnedFd) -> Option<(Order, Vec<OwnedFd>)> {
+    let (packet, _) = protocol::receive_one(master).ok()??;
     let order: Order = protocol::parse(&packet).ok()?;
     let inputs = match order.inputs.len() {
         0 => Vec::new(),
         _ => protocol::receive_one(master).ok()??.1,
     };
-    (inputs.len() == order.inputs.len()).then_some(Plan { order, doors, inputs })
+    (inputs.len() == order.inputs.len()).then_some((order, inputs))
 }
 
 fn join_groups(doors: &[OwnedFd]) -> io::Result<()> {
@@ -235,7 +260,7 @@ fn mount_root(template: &Template) -> io::Result<()> {
 /// An overlay of its own for each sandbox: the pages stay shared, but locks and watches on the
 /// files do not cross from one sandbox to the next.
 fn overlay(layers: &[&str], target: &str, flags: MountFlags) -> io::Result<()> {
-    let options = std::ffi::CString::new(format!("lowerdir={},userxattr", layers.join(":")))?;
+    let options = CString::new(format!("lowerdir={},userxattr", layers.join(":")))?;
     Ok(rustix::mount::mount("overlay", target, "overlay", flags, Some(options.as_c_str()))?)
 }
 
@@ -255,12 +280,17 @@ pub(crate) const WRITABLE: [(&str, &str); 4] =
 /// One inode per this many bytes of writable space.
 const BYTES_PER_INODE: u64 = 4096;
 
-fn mount_writable(spec: &ShellSpec) -> io::Result<()> {
-    let inodes = (spec.disk_bytes / BYTES_PER_INODE).max(1024);
-    let options = format!("size={},nr_inodes={inodes},mode=755", spec.disk_bytes);
-    let options = std::ffi::CString::new(options)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("tmpfs", layout::WRITABLE, "tmpfs", flags, Some(options.as_c_str()))?;
+fn writable_options(disk_bytes: u64) -> io::Result<CString> {
+    let inodes = (disk_bytes / BYTES_PER_INODE).max(1024);
+    Ok(CString::new(format!("size={disk_bytes},nr_inodes={inodes},mode=755"))?)
+}
+
+const WRITABLE_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+fn mount_writable(disk_bytes: u64) -> io::Result<()> {
+    let options = writable_options(disk_bytes)?;
+    let options = Some(options.as_c_str());
+    rustix::mount::mount("tmpfs", layout::WRITABLE, "tmpfs", WRITABLE_FLAGS, options)?;
     let umask = rustix::process::umask(Mode::empty());
     for (name, _) in WRITABLE {
         let mode = if matches!(name, "tmp" | "shm") { 0o1777 } else { 0o755 };
@@ -275,15 +305,20 @@ fn mount_writable(spec: &ShellSpec) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives the writable places another bound; any of them stands for the file system behind all.
+fn resize_writable(disk_bytes: u64) -> io::Result<()> {
+    let [(_, place), ..] = WRITABLE;
+    Ok(rustix::mount::mount_remount(place, WRITABLE_FLAGS, writable_options(disk_bytes)?)?)
+}
+
 /// Shows a tree of the zone's root below the shell's.
 fn bind(source: &str, target: &str, more: OpenTreeFlags) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | more;
     let tree = rustix::mount::open_tree(CWD, source, flags)?;
-    attach(tree.as_fd(), target)
+    attach(tree.as_fd(), &format!("{}{target}", layout::SHELL_ROOT))
 }
 
 fn attach(tree: BorrowedFd<'_>, target: &str) -> io::Result<()> {
-    let target = format!("{}{target}", layout::SHELL_ROOT);
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     Ok(rustix::mount::move_mount(tree, "", CWD, target, flags)?)
 }
@@ -309,9 +344,9 @@ fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
     }
     // The mount points need a place that can be written to: a small file system of their own,
     // closed again before anybody else sees it.
-    let directory = format!("{}/data/input", layout::SHELL_ROOT);
+    let directory = "/data/input";
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount("tmpfs", &directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
+    rustix::mount::mount("tmpfs", directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
     for (input, tree) in inputs.iter().zip(trees) {
         let target = format!("{directory}/{}", input.name);
         if input.directory {
@@ -320,10 +355,10 @@ fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
             let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             drop(rustix::fs::open(&target, create, Mode::from_raw_mode(0o444))?);
         }
-        attach(tree.as_fd(), &format!("/data/input/{}", input.name))?;
+        attach(tree.as_fd(), &target)?;
     }
     let flags = MountFlags::BIND | MountFlags::RDONLY | flags;
-    Ok(rustix::mount::mount_remount(&directory, flags, c"")?)
+    Ok(rustix::mount::mount_remount(directory, flags, c"")?)
 }
 
 /// Opens what others need of this shell. The namespaces are opened by the init itself, because it is

@@ -26,6 +26,7 @@ mod ordinary_user;
 mod outputs;
 mod served;
 mod server;
+mod stock;
 mod terminals;
 mod top;
 mod work;

@@ -32,7 +32,7 @@ const LAYERS: &str = "/layers";
 const HOST: &str = "/host";
 
 /// A template as mounted in the zone.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Template {
     pub(crate) guest: String,
     pub(crate) root: String,

@@ -265,7 +265,7 @@ impl<'a> Master<'a> {
         let number = request.number;
         match request.verb {
             Verb::AddTemplate(layers) => {
-                self.stock.discard_blanks();
+                self.stock.clear();
                 let added = layout::add_template(&layers, fds, &mut self.next_layer);
                 let result = added.map_err(|error| Failure::new("template-layers", &error));
                 let result = result.map(|template| self.know(layers.name, template));

@@ -1,8 +1,9 @@
-//! What shells need and what takes long to make, kept in stock: blank inits and groups.
+//! Inits made ahead, because making one takes long.
 //!
-//! A blank is an init that was forked into namespaces of its own and waits to be told what to become.
-//! It has seen nothing of any sandbox and is the same for all, so it can be made ahead; one that was
-//! given out is never taken back. The same holds for the directories of a sandbox's groups.
+//! A blank is an init that was forked into namespaces and groups of its own and waits to be told what to
+//! become. It has seen nothing of any sandbox and is the same for all. Most are told at once to prepare
+//! for what the last customer wanted, since the next is likely to want the same; a few stay blank for
+//! whoever wants something else. One that was given out is never taken back.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,17 +14,18 @@ use rustix::process::Pid;
 
 use crate::cgroup::{GroupLimits, Groups, Meter};
 use crate::protocol::{self, Failure};
-use crate::shell::{self, Step};
+use crate::shell::{self, Preparation, Step};
 use crate::sys::{self, Forked};
 
-/// How many of each are kept.
+/// How many are kept, and how many of them blank.
 const STOCK: usize = 16;
+const BLANK: usize = 4;
 
 /// Ids handed out inside the zone: 0 is the zone's own, the top is the kernel's "nobody".
 const FIRST_UID: u32 = 1;
 const LAST_UID: u32 = 65_000;
 
-/// An init that waits for its order; it leaves when its socket closes.
+/// An init that waits; it leaves when its socket closes.
 #[derive(Debug)]
 pub(crate) struct Blank {
     pub(crate) pid: Pid,
@@ -32,16 +34,28 @@ pub(crate) struct Blank {
     pub(crate) socket: OwnedFd,
     /// The id it has outside, in the zone.
     pub(crate) uid: u32,
+    pub(crate) group: Group,
+    /// What it was told to prepare.
+    preparation: Option<Preparation>,
+    /// Whether it may have died since it was made.
+    pub(crate) waited: bool,
 }
 
-/// An empty group, with the doors into it open, and its meter.
+/// A group, with the doors into it open, and its meter.
 #[derive(Debug)]
-pub(crate) struct StockGroup {
+pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) doors: Vec<OwnedFd>,
     pub(crate) meter: Meter,
-    /// What it was limited to when it was made.
+    /// What it is limited to, if anything yet.
     limits: Option<GroupLimits>,
+}
+
+/// What a customer wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) preparation: Preparation,
+    pub(crate) limits: GroupLimits,
 }
 
 /// Things made ahead.
@@ -51,10 +65,11 @@ pub(crate) struct Stock {
     unique_ids: bool,
     next_uid: u32,
     blanks: VecDeque<Blank>,
-    groups: VecDeque<StockGroup>,
     next_group: u64,
-    /// What the last customer wanted: the next is likely to want the same.
-    usual_limits: Option<GroupLimits>,
+    /// Groups whose init is not wanted any more; they can go as soon as it has.
+    abandoned: Vec<String>,
+    /// What the last customer wanted.
+    usual: Option<Wish>,
     exhausted: bool,
     customers: u64,
 }
@@ -67,87 +82,138 @@ impl Stock {
             unique_ids,
             next_uid: FIRST_UID,
             blanks: VecDeque::new(),
-            groups: VecDeque::new(),
             next_group: 0,
-            usual_limits: None,
+            abandoned: Vec::new(),
+            usual: None,
             exhausted: false,
             customers: 0,
         })
     }
 
-    /// A blank init; `uid_is_used` tells which ids living sandboxes have.
-    pub(crate) fn blank(&mut self, uid_is_used: &dyn Fn(u32) -> bool) -> Result<Blank, Failure> {
-        self.customers += 1;
-        match self.blanks.pop_front() {
-            Some(blank) => Ok(blank),
-            None => self.make_blank(uid_is_used).inspect(|_| self.exhausted = false),
-        }
-    }
-
-    /// Whether one stands ready.
-    pub(crate) fn has_blank(&self) -> bool {
-        !self.blanks.is_empty()
-    }
-
-    /// An empty group. Whether it is limited to what its customer wants is for `limit` to see to.
-    pub(crate) fn group(&mut self, groups: &Groups) -> io::Result<StockGroup> {
-        match self.groups.pop_front() {
-            Some(group) => Ok(group),
-            None => self.make_group(groups),
-        }
-    }
-
-    /// Limits a group that came from here.
-    pub(crate) fn limit(
+    /// An init that has prepared what is wished, or has been told to, in a group with the wished limits;
+    /// `uid_is_used` tells which ids living sandboxes have.
+    pub(crate) fn take(
         &mut self,
+        wish: &Wish,
         groups: &Groups,
-        group: &StockGroup,
-        limits: GroupLimits,
-    ) -> io::Result<()> {
-        self.usual_limits = Some(limits);
-        if group.limits == Some(limits) { Ok(()) } else { groups.limit(&group.name, &limits) }
+        uid_is_used: &dyn Fn(u32) -> bool,
+    ) -> Result<Blank, Failure> {
+        self.customers += 1;
+        if wish.preparation.fail_at == 0 {
+            self.usual = Some(wish.clone());
+        }
+        loop {
+            let mut blank = match self.best_for(&wish.preparation) {
+                Some(blank) => blank,
+                None => self.make(groups, uid_is_used).inspect(|_| self.exhausted = false)?,
+            };
+            match blank.fit(wish, groups) {
+                Ok(()) => return Ok(blank),
+                Err(failure) => {
+                    let waited = blank.waited;
+                    self.abandon(blank);
+                    // The next may live, and a new one surely does.
+                    if !waited {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
     }
 
-    /// A blank has ended by itself, or was killed from outside.
+    /// The one that has the least left to do, if there is any. Whoever finds none prepared takes one
+    /// away that was prepared for others, so that the stock follows its customers.
+    fn best_for(&mut self, preparation: &Preparation) -> Option<Blank> {
+        if let Some(at) = self.blanks.iter().position(|blank| blank.suits(preparation)) {
+            return self.blanks.remove(at);
+        }
+        if let Some(at) = self.blanks.iter().position(|blank| blank.preparation.is_some()) {
+            let other = self.blanks.remove(at)?;
+            self.abandon(other);
+        }
+        let at = self.blanks.iter().position(|blank| blank.preparation.is_none())?;
+        self.blanks.remove(at)
+    }
+
+    /// Gives an init up that was not given out, or whose customer could not be served.
+    pub(crate) fn abandon(&mut self, blank: Blank) {
+        self.abandoned.push(blank.group.name);
+    }
+
+    /// Groups to remove once they are empty.
+    pub(crate) fn abandoned(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.abandoned)
+    }
+
+    /// An init has ended by itself, or was killed from outside.
     pub(crate) fn forget(&mut self, pid: Pid) {
-        self.blanks.retain(|blank| blank.pid != pid);
+        if let Some(at) = self.blanks.iter().position(|blank| blank.pid == pid)
+            && let Some(blank) = self.blanks.remove(at)
+        {
+            self.abandon(blank);
+        }
     }
 
-    /// Gives up the blanks: the zone's mounts, of which each has a copy, are about to change.
-    pub(crate) fn discard_blanks(&mut self) {
-        self.blanks.clear();
+    /// Gives all up: the zone's mounts, of which each has a copy, are about to change.
+    pub(crate) fn clear(&mut self) {
+        while let Some(blank) = self.blanks.pop_front() {
+            self.abandon(blank);
+        }
     }
 
     /// Whether something is missing and can be made. A zone that has had one customer, as that of a
     /// single run, makes nothing ahead.
     pub(crate) fn is_low(&self) -> bool {
-        !self.exhausted
-            && self.customers > 1
-            && (self.blanks.len() < STOCK || self.groups.len() < STOCK)
+        !self.exhausted && self.customers > 1 && (self.blanks.len() < STOCK || self.may_prepare())
     }
 
-    /// Makes one thing that is missing, of what there is less of. After a failure nothing is made
-    /// ahead any more: the failure shows again, and is told, when the thing is needed.
+    fn may_prepare(&self) -> bool {
+        let blank = self.blanks.iter().filter(|blank| blank.preparation.is_none());
+        self.usual.is_some() && blank.count() > BLANK
+    }
+
+    /// Takes one step towards a full stock. After a failure nothing is made ahead any more: the failure
+    /// shows again, and is told, when the thing is needed.
     pub(crate) fn replenish(&mut self, groups: &Groups, uid_is_used: &dyn Fn(u32) -> bool) {
-        self.exhausted = if self.blanks.len() <= self.groups.len() {
-            self.make_blank(uid_is_used).map(|blank| self.blanks.push_back(blank)).is_err()
+        if self.may_prepare() {
+            self.prepare_one(groups);
         } else {
-            self.make_group(groups).map(|group| self.groups.push_back(group)).is_err()
-        };
+            let made = self.make(groups, uid_is_used);
+            self.exhausted = made.is_err();
+            self.blanks.extend(made.map(|blank| Blank { waited: true, ..blank }));
+        }
     }
 
-    fn make_group(&mut self, groups: &Groups) -> io::Result<StockGroup> {
+    fn prepare_one(&mut self, groups: &Groups) {
+        let at = self.blanks.iter().position(|blank| blank.preparation.is_none());
+        let (Some(at), Some(wish)) = (at, &self.usual) else { return };
+        if self.blanks[at].fit(wish, groups).is_err()
+            && let Some(blank) = self.blanks.remove(at)
+        {
+            self.abandon(blank);
+        }
+    }
+
+    fn make(
+        &mut self,
+        groups: &Groups,
+        uid_is_used: &dyn Fn(u32) -> bool,
+    ) -> Result<Blank, Failure> {
+        let group = self.make_group(groups).map_err(failure(Step::Groups))?;
+        let name = group.name.clone();
+        // What was forked of it leaves with its socket.
+        self.fork_blank(group, uid_is_used).inspect_err(|_| self.abandoned.push(name))
+    }
+
+    fn make_group(&mut self, groups: &Groups) -> io::Result<Group> {
         let name = format!("s{}", self.next_group);
         self.next_group += 1;
         let make = || {
             groups.create(&name)?;
-            if let Some(limits) = &self.usual_limits {
-                groups.limit(&name, limits)?;
-            }
             Ok((groups.doors(&name)?, groups.meter(&name)?))
         };
         match make() {
-            Ok((doors, meter)) => Ok(StockGroup { name, doors, meter, limits: self.usual_limits }),
+            Ok((doors, meter)) => Ok(Group { name, doors, meter, limits: None }),
             Err(error) => {
                 // What was made of it is empty; a leftover is cleared with the zone.
                 let _ = groups.remove(&name);
@@ -156,10 +222,13 @@ impl Stock {
         }
     }
 
-    fn make_blank(&mut self, uid_is_used: &dyn Fn(u32) -> bool) -> Result<Blank, Failure> {
-        let failure = |step: Step| move |error: io::Error| Failure::new(step.name(), &error);
+    fn fork_blank(
+        &mut self,
+        group: Group,
+        uid_is_used: &dyn Fn(u32) -> bool,
+    ) -> Result<Blank, Failure> {
         let uid = self.pick_uid(uid_is_used);
-        let (ours, theirs) = protocol::pair().map_err(failure(Step::Fork))?;
+        let (socket, theirs) = protocol::pair().map_err(failure(Step::Fork))?;
         match self.fork_init().map_err(failure(Step::Fork))? {
             Forked::Child => shell::init(&theirs),
             Forked::Parent { pid, pidfd } => {
@@ -167,7 +236,8 @@ impl Stock {
                 let pid_namespace = File::open(format!("/proc/{}/ns/pid", pid.as_raw_nonzero()));
                 let pid_namespace = pid_namespace.map_err(failure(Step::Fork))?.into();
                 write_maps(pid, uid).map_err(failure(Step::Ids))?;
-                Ok(Blank { pid, pidfd, pid_namespace, socket: ours, uid })
+                let (preparation, waited) = (None, false);
+                Ok(Blank { pid, pidfd, pid_namespace, socket, uid, group, preparation, waited })
             }
         }
     }
@@ -196,6 +266,33 @@ impl Stock {
             }
         }
     }
+}
+
+impl Blank {
+    /// Whether it has prepared for such customers; how much they may write can still be changed.
+    fn suits(&self, wished: &Preparation) -> bool {
+        self.preparation
+            .as_ref()
+            .is_some_and(|own| own.template == wished.template && own.fail_at == wished.fail_at)
+    }
+
+    /// Limits its group and has it prepare, where that is not done yet.
+    fn fit(&mut self, wish: &Wish, groups: &Groups) -> Result<(), Failure> {
+        if self.group.limits != Some(wish.limits) {
+            groups.limit(&self.group.name, &wish.limits).map_err(failure(Step::Groups))?;
+            self.group.limits = Some(wish.limits);
+        }
+        if self.preparation.is_none() {
+            let sent = wish.preparation.send(&self.socket, &self.group.doors);
+            sent.map_err(failure(Step::Fork))?;
+            self.preparation = Some(wish.preparation.clone());
+        }
+        Ok(())
+    }
+}
+
+fn failure(step: Step) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::new(step.name(), &error)
 }
 
 /// Maps exactly one id: the guest's, to the sandbox's own outside.

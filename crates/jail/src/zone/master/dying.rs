@@ -78,6 +78,7 @@ impl Master<'_> {
     /// Removes the groups of dead shells and answers those who wait for that.
     pub(super) fn bury_the_dead(&mut self) -> io::Result<()> {
         let groups = &self.groups;
+        self.leftovers.append(&mut self.stock.abandoned());
         self.leftovers.retain(|group| groups.remove(group).is_err());
         let is_dead = |(_, shell): &(&u64, &Shell)| matches!(shell.state, ShellState::Dead);
         let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();

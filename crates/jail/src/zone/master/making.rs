@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::{Master, Shell, ShellState};
 use crate::cgroup::GroupLimits;
 use crate::protocol::{self, Answer, Failure, InputMount, Message, ShellSpec};
-use crate::shell::{Order, Step, run_step};
+use crate::shell::{Order, Preparation, Step, run_step};
 use crate::zone::layout;
-use crate::zone::stock::{Blank, StockGroup};
+use crate::zone::stock::{Blank, Wish};
 
 impl Master<'_> {
     /// Starts a shell; its init reports later. On an error nothing is left.
@@ -25,25 +25,16 @@ impl Master<'_> {
             return Err(Failure::because("shell-id", format!("shell {id} exists already")));
         }
         let template = &self.templates.get(&spec.template).ok_or_else(|| unknown(&spec))?.layers;
-        let order = Order { spec, template: template.clone(), inputs, fail_at };
-        let trees = take_inputs(&order.inputs, fds)?;
-        let group = self
-            .stock
-            .group(&self.groups)
-            .map_err(|error| Failure::new(Step::Groups.name(), &error))?;
-        let blank = match self.send_order(&order, &trees, &group) {
-            Ok(blank) => blank,
-            Err(failure) => {
-                // An init that was forked leaves with its socket; its group goes once it is empty.
-                self.leftovers.push(group.name);
-                return Err(failure);
-            }
-        };
+        let (template, disk_bytes) = (template.clone(), spec.disk_bytes);
+        let preparation = Preparation { template, disk_bytes, fail_at };
+        let wish = Wish { preparation, limits: group_limits(&spec) };
+        let trees = take_inputs(&inputs, fds)?;
+        let blank = self.send_order(&wish, &Order { disk_bytes, inputs, fail_at }, &trees)?;
         let shell = Shell {
-            spec: order.spec,
-            group: group.name,
-            doors: group.doors,
-            meter: group.meter,
+            spec,
+            group: blank.group.name,
+            doors: blank.group.doors,
+            meter: blank.group.meter,
             uid: blank.uid,
             pid: blank.pid,
             pidfd: blank.pidfd,
@@ -56,28 +47,29 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// Limits the group, takes a blank init and tells it what to become.
+    /// Takes an init and tells it what is wanted.
     fn send_order(
         &mut self,
+        wish: &Wish,
         order: &Order,
         inputs: &[OwnedFd],
-        group: &StockGroup,
     ) -> Result<Blank, Failure> {
         run_step(order.fail_at, Step::Groups, &|| Ok(()))?;
-        let limits = group_limits(&order.spec);
-        self.stock
-            .limit(&self.groups, group, limits)
-            .map_err(|error| Failure::new(Step::Groups.name(), &error))?;
         run_step(order.fail_at, Step::Fork, &|| Ok(()))?;
         loop {
-            let from_stock = self.stock.has_blank();
             let shells = &self.shells;
-            let blank = self.stock.blank(&|uid| shells.values().any(|shell| shell.uid == uid))?;
-            match order.send(&blank.socket, &group.doors, inputs) {
+            let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
+            let blank = self.stock.take(wish, &self.groups, &uid_is_used)?;
+            match order.send(&blank.socket, inputs) {
                 Ok(()) => return Ok(blank),
-                // It died while it waited; the next may live, and a new one surely does.
-                Err(_) if from_stock => {}
-                Err(error) => return Err(Failure::new(Step::Fork.name(), &error)),
+                Err(error) => {
+                    let waited = blank.waited;
+                    self.stock.abandon(blank);
+                    // It died while it waited; the next may live, and a new one surely does.
+                    if !waited {
+                        return Err(Failure::new(Step::Fork.name(), &error));
+                    }
+                }
             }
         }
     }
