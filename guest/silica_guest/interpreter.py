@@ -58,19 +58,23 @@ def prepare() -> None:
     builtins.help = Help()
 
 
-def add_user_site() -> None:
-    """Puts the user's site-packages on sys.path once it exists.
+class UserSite:
+    """Puts the user's site-packages on sys.path once it exists, as after `pip install --user`.
 
-    Called before every cell, because `pip install --user` can create it.
+    A meta path finder that finds nothing: it looks for the folder whenever something new is imported,
+    wherever that was installed from, which is less often than once for every cell.
     """
-    home = os.environ.get("HOME")
-    if not home:
-        return
-    folder = home + USER_SITE
-    if folder in sys.path or not os.path.isdir(folder):
-        return
-    position = next((i for i, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
-    sys.path.insert(position, folder)
+
+    def find_spec(self, name: str, path=None, target=None) -> None:
+        """Called before sys.path is searched."""
+        home = os.environ.get("HOME")
+        if path is not None or not home:
+            return
+        folder = home + USER_SITE
+        if folder in sys.path or not os.path.isdir(folder):
+            return
+        position = next((i for i, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
+        sys.path.insert(position, folder)
 
 
 def restore_streams() -> None:

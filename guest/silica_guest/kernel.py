@@ -274,6 +274,8 @@ class Kernel:
 
 def borrow_environment(variables: dict[str, str]) -> dict[str, str | None]:
     """Sets variables for one cell; returns what they were."""
+    if not variables:
+        return {}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     return before

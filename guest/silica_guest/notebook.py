@@ -60,6 +60,8 @@ class NotebookShell(InteractiveShell):
     displayhook_class = Type(ValueHook)
     display_pub_class = Type(Publisher)
     profile_dir = Any()
+    # No trait, as in IPython: nobody observes it, and it is set with every cell.
+    execution_count = 1
 
     def init_ipython_dir(self, ipython_dir) -> None:
         """No folder in the user's home."""
@@ -104,8 +106,14 @@ class NotebookShell(InteractiveShell):
 
     def _transformer_counts(self) -> tuple[int, ...]:
         manager = self.input_transformer_manager
-        lists = (manager.cleanup_transforms, manager.line_transforms, manager.token_transformers)
-        return tuple(len(each) for each in (*lists, self.input_transformers_post))
+        return (
+            len(manager.cleanup_transforms), len(manager.line_transforms),
+            len(manager.token_transformers), len(self.input_transformers_post),
+        )  # fmt: skip
+
+    def is_plain(self) -> bool:
+        """Tells whether the last expression of a cell is shown, and everything read and run as it is."""
+        return not (self.ast_transformers or self.ast_node_interactivity != "last_expr" or self.is_customised())
 
     def showtraceback(self, exc_tuple=None, *args, **options) -> None:
         """Writes an error that IPython itself caught, in the same form as all others."""
@@ -126,21 +134,28 @@ class NotebookShell(InteractiveShell):
         self.history_manager.input_hist_raw.append(code)
         # A cell may have taken it; IPython's own cells find it in place.
         sys.displayhook = self.displayhook
-        if any(self.events.callbacks.values()):
-            info = ExecutionInfo(code, True, False, True, None)
-            self._cell_result = ExecutionResult(info)
-            self.events.trigger("pre_execute")
-            self.events.trigger("pre_run_cell", info)
+        self._fire("pre_execute")
+        if self.events.callbacks["pre_run_cell"]:
+            self._cell_info = ExecutionInfo(code, True, False, True, None)
+            self._fire("pre_run_cell", self._cell_info)
 
     def cell_finished(self) -> None:
         """Fires the events that follow a cell, failed or not."""
-        result = self.__dict__.pop("_cell_result", None)
-        if result is None and any(self.events.callbacks.values()):
-            # The cell itself has registered for them.
-            result = ExecutionResult(ExecutionInfo(shell.current.last_input, True, False, True, None))
-        if result is not None:
-            self.events.trigger("post_execute")
-            self.events.trigger("post_run_cell", result)
+        info = self.__dict__.pop("_cell_info", None)
+        self._fire("post_execute")
+        if self.events.callbacks["post_run_cell"]:
+            # Nobody may have asked for it before the cell, which may have registered for this itself.
+            info = info or ExecutionInfo(shell.current.last_input, True, False, True, None)
+            self._fire("post_run_cell", ExecutionResult(info))
+
+    def _fire(self, event: str, *arguments: object) -> None:
+        """Calls the listeners of an event as IPython does, which would swallow an interrupt of the cell."""
+        for listener in tuple(self.events.callbacks[event]):
+            try:
+                listener(*arguments)
+            except Exception:  # noqa: BLE001 - a listener's failure is told, and the cell goes on.
+                print(f"Error in callback {listener} (for {event}):")
+                self.showtraceback()
 
 
 def create(own: shell.Shell) -> NotebookShell:

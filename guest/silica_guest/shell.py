@@ -56,7 +56,7 @@ class Shell:
             "matplotlib": _choose_figure_backend,
             "linecache": self._fill_linecache,
         }
-        sys.meta_path.insert(0, ImportWatch(watched))
+        sys.meta_path[:0] = [interpreter.UserSite(), ImportWatch(watched)]
 
     def _make_namespace(self) -> None:
         # A real module under the name __main__, so that pickle, dataclasses and
@@ -79,13 +79,21 @@ class Shell:
         self.count += 1
         filename = f"Cell In[{self.count}]"
         self._add_source(filename, code)
+        step = self._compile_call(code, filename)
+        if step is not None:
+            self._begin(code, code)
+            self._execute([(step, True)])
+            return
         tree, python = self._parse(code, filename)
+        self._begin(code, python)
+        if self.notebook is not None:
+            tree = self.notebook.transform_ast(tree)
+        self._execute(self._compile_tree(tree, python, filename))
+
+    def _begin(self, code: str, python: str) -> None:
         self._add_input(code, python)
-        if self.notebook is None:
-            self._execute(tree, python, filename)
-        else:
+        if self.notebook is not None:
             self.notebook.cell_begins(code)
-            self._execute(self.notebook.transform_ast(tree), python, filename)
 
     def start_over(self) -> None:
         """Forgets that cells have run, but not what they left in the namespace."""
@@ -153,7 +161,6 @@ class Shell:
     def _restore(self) -> None:
         """Repairs what earlier cells may have broken."""
         interpreter.restore_streams()
-        interpreter.add_user_site()
         for fd in (1, 2):
             try:
                 # Child processes such as node leave the shared pipe non-blocking.
@@ -189,7 +196,23 @@ class Shell:
             return False
         return word not in self.namespace and not hasattr(builtins, word) and word not in KEYWORDS
 
-    def _execute(self, tree: Module, python: str, filename: str) -> None:
+    def _compile_call(self, code: str, filename: str) -> object | None:
+        """Compiles a cell that is one call and nothing else, as many are, without the way over a tree.
+
+        None if it is anything else, or if somebody wants to see the tree.
+        """
+        name, opening, _ = code.partition("(")
+        if not (opening and code[-1] == ")" and name.replace(".", "").isidentifier()) or ";" in code or "\n" in code:
+            return None
+        if self.notebook is not None and not self.notebook.is_plain():
+            return None
+        try:
+            return self._compile(code, filename, "eval")
+        except SyntaxError:
+            return None  # The long way says what is wrong.
+
+    def _compile_tree(self, tree: Module, python: str, filename: str) -> list[tuple[object, bool]]:
+        """Returns what to run, each with whether its value is shown."""
         interactivity = getattr(self.notebook, "ast_node_interactivity", "last_expr")
         if tree.body and _ends_quietly(tree, python):
             interactivity = "none"
@@ -199,6 +222,9 @@ class Shell:
             step = self._compile(part, filename, "eval" if type(part) is Expression else "exec")
             self.flags |= step.co_flags & FUTURE_FEATURES
             steps.append((step, type(part) is Expression))
+        return steps
+
+    def _execute(self, steps: list[tuple[object, bool]]) -> None:
         for step, shown in steps:
             value = eval(step, self.namespace)
             if step.co_flags & CO_COROUTINE:

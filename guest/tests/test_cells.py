@@ -67,6 +67,36 @@ def test_table(shared, code, expected, status):
         assert texts(events) == expected
 
 
+@pytest.mark.parametrize("gear", ["plain", "ipython"])
+def test_cell_that_is_one_call(gear):
+    with Host(gear) as host:
+        host.run("import asyncio\nasync def later(n):\n    return n")
+        for code, expected in (
+            ("int('7')", [("main", "7")]),
+            ("print('a')", [("out", "a\n")]),
+            ("int('7');", []),
+            ("max(await later(3), 2)", [("main", "3")]),
+            ("int('7') if True else (0)", [("main", "7")]),
+            ("int('x')", [("error", "ValueError")]),
+            ("int(7", [("error", "SyntaxError")]),
+            ("int(7) int(8)", [("error", "SyntaxError")]),
+            ("int(7)  # (8)", [("main", "7")]),
+        ):
+            assert texts(host.run(code)[0]) == expected, code
+        assert texts(host.run("(_, In[-2], _i)")[0]) == [("main", "(7, 'int(7)  # (8)', 'int(7)  # (8)')")]
+
+
+def test_call_is_seen_by_whoever_changes_trees(host):
+    host.run(
+        "import ast\nclass Double(ast.NodeTransformer):\n    def visit_Constant(self, node):\n"
+        "        return ast.Constant(node.value * 2)\nget_ipython().ast_transformers.append(Double())"
+    )
+    assert texts(host.run("int(4)")[0]) == [("main", "8")]
+    host.run("get_ipython().ast_transformers.clear()")
+    host.run("get_ipython().ast_node_interactivity = 'none'")
+    assert texts(host.run("int(4)")[0]) == []
+
+
 def test_history_variables(host):
     for code in ("10", "20", "30"):
         host.run(code)

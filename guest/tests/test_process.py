@@ -49,6 +49,34 @@ def test_many_interrupts_keep_the_stream_whole(host):
         assert finish(host, events)["status"] == "interrupted"
 
 
+def test_interrupt_before_the_first_line_is_not_lost(host):
+    host.run("import time; get_ipython()")
+    for tenths in range(60):
+        host.start("time.sleep(5)")
+        host.send({"type": "interrupt", "cell": host.cell})
+        time.sleep(tenths / 100_000)
+        host.interrupt()
+        assert finish(host, [])["status"] == "interrupted"
+
+
+def test_interrupt_of_a_listener_ends_the_cell(host):
+    host.run("import time\ndef wait():\n    print('go'); time.sleep(60)")
+    host.run("get_ipython().events.register('pre_execute', wait)")
+    events = run_until_output(host, "reached = 1")
+    host.interrupt()
+    assert finish(host, events)["status"] == "interrupted"
+
+
+def test_listener_that_fails_is_told_and_the_cell_goes_on(host):
+    host.run("seen = []\ndef fail(info):\n    seen.append(info.raw_cell)\n    1 / 0")
+    host.run("get_ipython().events.register('pre_run_cell', fail)")
+    host.run("get_ipython().events.register('post_run_cell', lambda result: seen.append(result.info.raw_cell))")
+    events, done = host.run("seen")
+    assert done["status"] == "ok" and b"Error in callback" in events[0][1]
+    assert b"ZeroDivisionError" in events[1][1]
+    assert texts(host.run("seen[-3:]")[0])[-1][1].count("seen") == 3
+
+
 def test_interrupt_between_cells_is_ignored(host):
     host.run("import signal; signal.signal(signal.SIGINT, signal.SIG_DFL);")
     host.interrupt()

@@ -56,11 +56,21 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     }
     let offer = Offer::find(&home, &loaded.settings)?;
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
+        .enable_all()
+        .build()?;
     let status = runtime.block_on(serve(&home, loaded.settings, offer, arguments.print));
     // Whatever still blocks a thread has nobody to work for any more.
     runtime.shutdown_background();
     status
+}
+
+/// Threads that answer requests: for half of the processors, since the other half of the work is the
+/// sandboxes'. On a small machine one is also faster than two, which wake each other and take over each
+/// other's work with nothing of it in their caches. What takes long is done on other threads.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
 }
 
 /// A sandbox takes about ten descriptors, and many systems start programs with room for a hundred
