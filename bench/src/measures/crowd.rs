@@ -6,8 +6,7 @@ use anyhow::{Result, bail};
 
 use super::{Bench, POOL_SIZE, PRINT, SILICA, fresh_lanes};
 use crate::interleave::{Effort, Lane, interleave};
-use crate::peers::Contender;
-use crate::results::Row;
+use crate::peers::{Contender, PLAIN};
 use crate::silica::{Library, cell, join_all};
 
 const CROWD: usize = 100;
@@ -29,9 +28,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     ];
     lanes.extend(fresh_lanes(&mut bench.peers, move |peer| crowd_of(peer, patience)));
     let table = interleave("crowd", lanes, effort);
-    let ours = table.row(LIBRARY).map(|row: &Row| row.summary.p50);
-    if let Some(ours) = ours {
-        bench.results.promise("P5", ours, "ms");
+    if let (Some(ours), Some(plain)) = (table.row(LIBRARY), table.row(PLAIN)) {
+        bench.results.promise("P5", ours.summary.p50, "ms");
+        bench.results.promise("P5", ours.summary.p50 / plain.summary.p50, "×");
     }
     bench.results.tables.push(table);
     Ok(())

@@ -30,14 +30,18 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         promise(&mut bench.results, number, &table, MADE);
         bench.results.tables.push(table);
     }
-    let one = Lane::new(SHELL, true, || one_shell(&library));
-    let mut table = interleave("library-shell", vec![one], effort);
+    let lanes = vec![
+        Lane::new(SHELL, true, || one_shell(&library)),
+        Lane::new(PLAIN, false, || bench.plain.run(PRINT)),
+    ];
+    let mut table = interleave("library-shell", lanes, effort);
     // Not in turn with the other, since it leaves nothing of what was made ahead.
     let many = Lane::new(MANY_SHELLS, true, || many_shells(&library));
     table.rows.extend(interleave("", vec![many], effort).rows);
     if let Some(row) = table.row(SHELL) {
         bench.results.promise("P4", row.summary.p50, "ms");
     }
+    promise(&mut bench.results, "P4", &table, SHELL);
     bench.results.tables.push(table);
     let table = from_the_pool(bench, &library)?;
     promise(&mut bench.results, "P1", &table, TAKEN);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{Bench, POOL_SIZE, PRINT, SILICA};
-use crate::interleave::first_line;
-use crate::peers::Contender;
+use crate::interleave::{Lane, first_line, interleave};
+use crate::peers::{Contender, PLAIN};
 use crate::results::{Better, Row, Table};
 use crate::silica::Served;
 use crate::statistics::Samples;
@@ -32,35 +32,36 @@ struct Entrant<'a> {
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let mut served = bench.serve(POOL_SIZE)?;
-    single(bench, &mut served)?;
+    single(bench, &mut served);
     let mut slow = Vec::new();
     for clients in CLIENTS {
         let table = with(bench, &mut served, clients, &mut slow);
-        let ours = table.row(SILICA).map(|row| row.summary.p50);
-        if let (PROMISED, Some(ours)) = (clients, ours) {
-            bench.results.promise("P15", ours, "a second");
+        let rows = (table.row(SILICA), table.row(PLAIN));
+        if let (PROMISED, (Some(ours), Some(plain))) = (clients, rows) {
+            bench.results.promise("P15", ours.summary.p50, "a second");
+            bench.results.promise("P15", ours.summary.p50 / plain.summary.p50, "×");
         }
         bench.results.tables.push(table);
     }
     Ok(())
 }
 
-/// One after the other with the pool full, the ending included.
-fn single(bench: &mut Bench, served: &mut Served) -> Result<()> {
-    let mut samples = Samples::default();
-    for _ in 0..bench.effort().samples {
+/// One after the other with the pool full, the ending included; in turn with plain Python.
+fn single(bench: &mut Bench, served: &mut Served) {
+    let whole = || {
         served.wait_for_pool()?;
         let started = Instant::now();
         served.shared()?.whole(PRINT)?;
-        samples.push(started.elapsed());
+        Ok(started.elapsed())
+    };
+    let lanes =
+        vec![Lane::new(SILICA, true, whole), Lane::new(PLAIN, false, || bench.plain.run(PRINT))];
+    let table = interleave("whole-life", lanes, bench.effort());
+    if let (Some(ours), Some(plain)) = (table.row(SILICA), table.row(PLAIN)) {
+        bench.results.promise("P14", ours.summary.p50, "ms");
+        bench.results.promise("P14", ours.summary.p50 / plain.summary.p50, "×");
     }
-    if let Some(summary) = samples.summary() {
-        bench.results.promise("P14", summary.p50, "ms");
-        let mut table = Table::new("whole-life", "ms", Better::Less);
-        table.rows.push(Row { who: SILICA.to_owned(), ours: true, summary });
-        bench.results.tables.push(table);
-    }
-    Ok(())
+    bench.results.tables.push(table);
 }
 
 fn with(

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::{Bench, Opened, POOL_SIZE, PRINT, SILICA, open_all};
 use crate::interleave::{Effort, Lane, interleave};
-use crate::peers::{Contender, IPYKERNEL, Sessions};
+use crate::peers::{Contender, IPYKERNEL, PLAIN, Sessions};
 use crate::results::Absent;
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
@@ -28,6 +28,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     table.absent.extend(absent);
     if let Some(row) = table.row(SILICA) {
         bench.results.promise("P11", row.summary.p50, "ms");
+        if let Some(pipe) = table.row(PLAIN) {
+            bench.results.promise("P11", row.summary.p50 / pipe.summary.p50, "×");
+        }
         bench.results.promise("P12", row.summary.p99, "ms");
         if let Some(jupyter) = table.row(IPYKERNEL) {
             bench.results.promise("P13", row.summary.p50 / jupyter.summary.p50, "×");

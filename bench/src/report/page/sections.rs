@@ -124,7 +124,7 @@ const OWN: [Section; 10] = [
     Section {
         table: "whole-life",
         title: "Create, print(1), delete",
-        about: "From the pool, over HTTP, the delete included.",
+        about: "From the pool, over HTTP, the delete included; beside a start of plain Python.",
     },
     Section {
         table: "floor",
