@@ -187,7 +187,8 @@ impl Stock {
     fn prepare_one(&mut self, groups: &Groups) {
         let at = self.blanks.iter().position(|blank| blank.preparation.is_none());
         let (Some(at), Some(wish)) = (at, &self.usual) else { return };
-        if self.blanks[at].fit(wish, groups).is_err()
+        self.exhausted = self.blanks[at].fit(wish, groups).is_err();
+        if self.exhausted
             && let Some(blank) = self.blanks.remove(at)
         {
             self.abandon(blank);
