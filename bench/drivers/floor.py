@@ -1,16 +1,18 @@
-"""Counts how many lives all processors manage in a second when they do nothing else, and prints that.
+"""Counts how many lives all processors manage in a second when they do nothing else, and what the kernel takes for each.
 
 Usage: python floor.py namespaces SECONDS
        python floor.py interpreter SECONDS GUEST MODULE,MODULE
 
 `namespaces`: a process is forked into namespaces of its own and ends at once. `interpreter`: one is forked from an
-interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. See src/measures/floor.rs.
+interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second and
+the seconds that the kernel worked for one of them. See src/measures/floor.rs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -81,6 +83,11 @@ def lives(fork: Callable[[], int], live: Callable[[], None], seconds: float) -> 
     return count
 
 
+def in_kernel() -> float:
+    """How long the kernel has worked for this process and its children that have ended."""
+    return sum(resource.getrusage(who).ru_stime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def main() -> None:
     what, seconds, *rest = sys.argv[1:]
     answer = os.dup(1)
@@ -90,13 +97,17 @@ def main() -> None:
     workers = os.cpu_count() or 1
     for _ in range(workers):
         if os.fork() == 0:
-            os.write(writer, b"%d\n" % lives(fork, live, float(seconds)))
+            before = in_kernel()
+            count = lives(fork, live, float(seconds))
+            os.write(writer, b"%d %f\n" % (count, in_kernel() - before))
             os._exit(0)
     os.close(writer)
-    counts = os.fdopen(reader).read().split()
-    if len(counts) != workers:
+    told = [line.split() for line in os.fdopen(reader)]
+    if len(told) != workers:
         raise RuntimeError("a worker ended early")
-    os.write(answer, b"%f\n" % (sum(map(int, counts)) / float(seconds)))
+    count = sum(int(count) for count, _ in told)
+    kernel = sum(float(seconds) for _, seconds in told)
+    os.write(answer, b"%f %f\n" % (count / float(seconds), kernel / count))
 
 
 if __name__ == "__main__":
