@@ -2,14 +2,17 @@
 //!
 //! The code keeps its own time, so neither the start nor the way of its output is in it. Everybody runs it
 //! in a new place. What is promised is measured more sharply, in a live sandbox and a live interpreter
-//! beside each other, by many short samples in turn: a machine whose speed drifts is then as fast for the
-//! one as for the other.
+//! on the same processor, by many short samples in turn: a machine whose speed drifts, or whose processors
+//! are not equally fast, is then as fast for the one as for the other.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
 
 use super::{Bench, Opened, POOL_SIZE, SILICA, fresh_lanes, open_all};
+use crate::footprint::descendants;
 use crate::interleave::{Effort, Lane, interleave};
 use crate::peers::{Contender, PLAIN, Run};
 
@@ -98,6 +101,8 @@ fn in_live_ones(bench: &mut Bench, code: &Code) -> Result<()> {
     for opened in &mut opened {
         opened.peer.contender.run(opened.session, code.prepare)?;
     }
+    let processes = opened.iter().filter_map(|opened| opened.peer.contender.process());
+    share_a_processor(processes.chain(served.process()))?;
     let once = &timed(1);
     let mut lanes = vec![Lane::new(SILICA, true, || own_time(&served.run(session, once)?))];
     lanes.extend(opened.iter_mut().map(|opened| {
@@ -111,6 +116,19 @@ fn in_live_ones(bench: &mut Bench, code: &Code) -> Result<()> {
         bench.results.promise(number, inside.summary.p50 / outside.summary.p50, "×");
     }
     bench.results.tables.push(table);
+    Ok(())
+}
+
+/// Puts all that runs below these on one processor.
+fn share_a_processor(processes: impl Iterator<Item = u32>) -> Result<()> {
+    let own = rustix::thread::sched_getaffinity(None)?;
+    let last = (0..CpuSet::MAX_CPU).rfind(|&processor| own.is_set(processor));
+    let mut one = CpuSet::new();
+    one.set(last.context("this process may use no processor")?);
+    for pid in processes.flat_map(descendants) {
+        // One that has ended meanwhile is none that is measured.
+        let _ = rustix::thread::sched_setaffinity(Pid::from_raw(pid.cast_signed()), &one);
+    }
     Ok(())
 }
 

@@ -249,7 +249,7 @@ async fn what_cannot_be_run_is_an_error_and_no_status() {
     let (engine, sandbox) = sandbox(&ground).await;
     printed(
         &sandbox,
-        "echo text > text; chmod 755 text; mkdir -m 0 shut; echo '#!/none' > lost; chmod 755 lost",
+        "echo text > text; chmod 755 text; mkdir -m 0 shut; echo '#!/none' > lost; chmod 755 lost; ln -s round round",
     )
     .await;
     let program = |name: &str| CommandSpec::program([name]);
@@ -266,6 +266,12 @@ async fn what_cannot_be_run_is_an_error_and_no_status() {
         (program("/etc/passwd"), "/etc/passwd cannot be run: Permission denied (os error 13)"),
         (program("/workspace"), "/workspace cannot be run: Permission denied (os error 13)"),
         (program("./text"), "./text cannot be run: Exec format error (os error 8)"),
+        (
+            program("./round"),
+            "./round cannot be run: Too many levels of symbolic links (os error 40)",
+        ),
+        (program(&"x".repeat(5000)), "the arguments and variables of the command are too long"),
+        (program(&"x".repeat(300)), "the arguments and variables of the command are too long"),
         (at("/missing"), "cannot start in /missing: No such file or directory (os error 2)"),
         (at("/etc/passwd"), "cannot start in /etc/passwd: Not a directory (os error 20)"),
         (at("shut"), "cannot start in shut: Permission denied (os error 13)"),

@@ -260,6 +260,11 @@ pub(super) const E2BIG: i32 = 7;
 pub(super) const ENOEXEC: i32 = 8;
 pub(super) const EACCES: i32 = 13;
 pub(super) const ENOTDIR: i32 = 20;
+pub(super) const EINVAL: i32 = 22;
+pub(super) const ETXTBSY: i32 = 26;
+pub(super) const ENAMETOOLONG: i32 = 36;
+pub(super) const ELOOP: i32 = 40;
+pub(super) const ELIBBAD: i32 = 80;
 
 /// What a refusal means to whoever asked.
 pub(super) fn refused(spec: &CommandSpec, step: String, errno: i32) -> CommandError {
@@ -268,8 +273,10 @@ pub(super) fn refused(spec: &CommandSpec, step: String, errno: i32) -> CommandEr
     match errno {
         _ if is(jail::Step::Directory) => CommandError::Directory { directory, errno },
         ENOENT | ENOTDIR if is(jail::Step::Exec) => CommandError::NotFound(program),
-        E2BIG if is(jail::Step::Exec) => CommandError::TooLarge,
-        EACCES | ENOEXEC if is(jail::Step::Exec) => CommandError::NotExecutable { program, errno },
+        E2BIG | ENAMETOOLONG if is(jail::Step::Exec) => CommandError::TooLarge,
+        EACCES | ENOEXEC | EINVAL | ETXTBSY | ELOOP | ELIBBAD if is(jail::Step::Exec) => {
+            CommandError::NotExecutable { program, errno }
+        }
         _ => CommandError::Refused { step, errno },
     }
 }

@@ -6,7 +6,10 @@ use std::os::fd::OwnedFd;
 use expect_test::expect;
 use tokio::sync::Semaphore;
 
-use super::starting::{E2BIG, EACCES, ENOENT, ENOEXEC, ENOTDIR, command_line, refused};
+use super::starting::{
+    E2BIG, EACCES, EINVAL, ELIBBAD, ELOOP, ENAMETOOLONG, ENOENT, ENOEXEC, ENOTDIR, ETXTBSY,
+    command_line, refused,
+};
 use super::*;
 
 fn permit() -> Permit {
@@ -46,7 +49,12 @@ fn refusals_say_what_is_wrong() {
         ("enter-exec", ENOTDIR),
         ("enter-exec", EACCES),
         ("enter-exec", ENOEXEC),
+        ("enter-exec", EINVAL),
+        ("enter-exec", ETXTBSY),
+        ("enter-exec", ELOOP),
+        ("enter-exec", ELIBBAD),
         ("enter-exec", E2BIG),
+        ("enter-exec", ENAMETOOLONG),
         ("enter-exec", 5),
         ("enter-terminal", ENOENT),
         ("enter-cgroup", EACCES),
@@ -62,6 +70,11 @@ fn refusals_say_what_is_wrong() {
         there is no program tool
         tool cannot be run: Permission denied (os error 13)
         tool cannot be run: Exec format error (os error 8)
+        tool cannot be run: Invalid argument (os error 22)
+        tool cannot be run: Text file busy (os error 26)
+        tool cannot be run: Too many levels of symbolic links (os error 40)
+        tool cannot be run: Accessing a corrupted shared library (os error 80)
+        the arguments and variables of the command are too long
         the arguments and variables of the command are too long
         entering the sandbox failed at step enter-exec: Input/output error (os error 5)
         entering the sandbox failed at step enter-terminal: No such file or directory (os error 2)
