@@ -60,7 +60,7 @@ class NotebookShell(InteractiveShell):
     displayhook_class = Type(ValueHook)
     display_pub_class = Type(Publisher)
     profile_dir = Any()
-    # No trait, as in IPython: nobody observes it, and it is set with every cell.
+    # A trait in IPython; nobody observes it, and it is set with every cell.
     execution_count = 1
 
     def init_ipython_dir(self, ipython_dir) -> None:

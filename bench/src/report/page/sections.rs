@@ -129,7 +129,7 @@ const OWN: [Section; 10] = [
     Section {
         table: "floor",
         title: "Namespaces and interpreters alone",
-        about: "Lives a second, with all processors busy with nothing else, no server and no jail: what it takes to make and end the namespaces of a sandbox, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox needs both, and the third line is what the two come to in a row; mounts, control groups, entering the jail, HTTP and the audit log are not in it. A leaner program than the one that counts, which is Python, would count more. The last line is what none can reach: the time of all processors over the time that the kernel itself takes for the two, what it clears away later not included.",
+        about: "Lives a second, with all processors busy with nothing else, no server and no jail: what it takes to make and end the namespaces of a sandbox, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox needs both, one after the other; mounts, control groups, entering the jail, HTTP and the audit log are not in it. A leaner program than the one that counts, which is Python, would count more. None comes beyond the time of all processors over the time that the kernel itself took for the two in this run, what it clears away later not included.",
     },
     Section {
         table: "library-shell",
