@@ -18,6 +18,8 @@ pub(crate) struct Effort {
     /// A lane that has used this up takes no more samples, once it has the least.
     pub(crate) lane: Duration,
     pub(crate) samples_least: usize,
+    /// Samples that a lane takes one after the other when it is its turn.
+    pub(crate) in_a_row: usize,
 }
 
 /// One of the things that take turns.
@@ -71,9 +73,14 @@ pub(crate) fn interleave(name: &str, mut lanes: Vec<Lane<'_>>, effort: Effort) -
         lane.spent = Duration::ZERO;
     }
     while lanes.iter().any(|lane| lane.wants_more(effort)) {
-        for lane in lanes.iter_mut().filter(|lane| lane.wants_more(effort)) {
-            if let Some(time) = lane.once() {
-                lane.samples.push(time);
+        for lane in &mut lanes {
+            for _ in 0..effort.in_a_row {
+                if !lane.wants_more(effort) {
+                    break;
+                }
+                if let Some(time) = lane.once() {
+                    lane.samples.push(time);
+                }
             }
         }
     }

@@ -90,8 +90,9 @@ impl Bench {
     /// Something that takes milliseconds.
     fn effort(&self) -> Effort {
         let second = Duration::from_secs(1);
-        let quick = Effort { warm_ups: 0, samples: 5, lane: second, samples_least: 1 };
-        let full = Effort { warm_ups: 3, samples: 60, lane: second * 10, samples_least: 5 };
+        let quick = Effort { warm_ups: 0, samples: 5, lane: second, samples_least: 1, in_a_row: 1 };
+        let full =
+            Effort { warm_ups: 3, samples: 60, lane: second * 10, samples_least: 5, in_a_row: 1 };
         self.pick(quick, full)
     }
 

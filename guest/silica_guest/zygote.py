@@ -24,13 +24,19 @@ WARM_ROUNDS = 20
 DEAR = {"matplotlib.pyplot"}
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25  # Linux 6.1; not in the mmap module.
+POOL_BYTES = 16 << 10
+POOL_HEAD_BYTES = 48
+SMALL_BYTES_MAX = 512
+GAPS_BYTES_MAX = 4 << 20  # Of each size.
 # A thread pool started by an import would not survive the fork.
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
 )  # fmt: skip
 # What first cells commonly pull in; a child that imports it itself pays for it every time.
 STANDARD_MODULES = "asyncio json linecache re subprocess traceback"
+# The last ones leave CPython's cache of methods as children find it, so the commonest come last.
 CELLS = {
+    "matplotlib.pyplot": ("import matplotlib.pyplot as plt\nplt.plot([1, 2], label='w')\nplt.legend()\nplt.show()",),
     "": ("print('warm', 1.5)", "x = [1, 'a', {2: None}]\nx", "%pwd", "def f(n):\n    return n / 0\nf(1)", "1 +"),
     "numpy": ("import numpy as np\nnp.random  # loaded on first use\nnp.arange(3) / 2",),
     "pandas": (
@@ -38,8 +44,9 @@ CELLS = {
         "print(d.describe(), d.groupby('b').a.sum(), d.dtypes, d.sort_values('a'))",
         "d = pd.DataFrame({'x': range(9), 'y': [0.5] * 9})\nprint(d, d.describe(), d.x.mean())",
     ),
-    "matplotlib.pyplot": ("import matplotlib.pyplot as plt\nplt.plot([1, 2], label='w')\nplt.legend()\nplt.show()",),
 }
+
+filling: list[object] = []
 
 
 def preload(modules: list[str]) -> Shell:
@@ -139,6 +146,25 @@ def use_huge_pages() -> None:
             madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)
 
 
+def fill_gaps() -> None:
+    """Fills the room that is left between objects, so that children put theirs on pages of their own.
+
+    Freed objects leave gaps all over the heap, and a child that puts its first objects there copies
+    a page for every few of them. CPython keeps objects of one size in pools, and begins a new pool only
+    when no other has room.
+    """
+    for size in range(16, SMALL_BYTES_MAX + 1, 16):
+        # Objects of this size in memory; bytes bring 33 of their own.
+        make = object if size == 16 else complex if size == 32 else lambda size=size: bytes(size - 33)
+        blocks, in_order = (POOL_BYTES - POOL_HEAD_BYTES) // size, 0
+        for _ in range(GAPS_BYTES_MAX // size):
+            filling.append(make())
+            place = id(filling[-1]) % POOL_BYTES - POOL_HEAD_BYTES
+            in_order = in_order + 1 if place == in_order * size else int(place == 0)
+            if in_order == blocks:
+                break  # One pool from beginning to end: it was empty, so all others are full.
+
+
 def settle() -> None:
     """Arranges memory so that children copy little of it."""
     reseed.prepare()
@@ -146,6 +172,7 @@ def settle() -> None:
         # matplotlib empties this cache in every child, and freeing the fonts dirties 150 pages.
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     gc.collect()
+    fill_gaps()
     # Out of the collector's reach, so that it does not write to their headers.
     gc.freeze()
     use_huge_pages()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Effort, Lane, interleave};
 
 const EFFORT: Effort =
-    Effort { warm_ups: 1, samples: 4, lane: Duration::from_mins(1), samples_least: 3 };
+    Effort { warm_ups: 1, samples: 4, lane: Duration::from_mins(1), samples_least: 3, in_a_row: 1 };
 
 #[test]
 fn lanes_take_turns() {
@@ -22,6 +22,21 @@ fn lanes_take_turns() {
     assert_eq!(*seen.borrow(), "ababababab");
     let row = table.row("a").unwrap();
     assert_eq!((row.summary.count, row.summary.p50), (4, 2.0));
+}
+
+#[test]
+fn turns_may_be_longer_than_one_sample() {
+    let seen = RefCell::new(String::new());
+    let lane = |who: char| {
+        let seen = &seen;
+        Lane::new(who.to_string(), false, move || {
+            seen.borrow_mut().push(who);
+            Ok(Duration::ZERO)
+        })
+    };
+    let effort = Effort { warm_ups: 0, samples: 5, in_a_row: 3, ..EFFORT };
+    interleave("t", vec![lane('a'), lane('b')], effort);
+    assert_eq!(*seen.borrow(), "aaabbbaabb");
 }
 
 #[test]

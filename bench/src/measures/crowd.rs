@@ -19,7 +19,7 @@ const LIBRARY: &str = "Silica, as a library";
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let patience = bench.pick(CROWD_PATIENCE / 5, CROWD_PATIENCE);
     let samples = bench.pick(1, 5);
-    let effort = Effort { warm_ups: 0, samples, lane: patience / 2, samples_least: 1 };
+    let effort = Effort { warm_ups: 0, samples, lane: patience / 2, samples_least: 1, in_a_row: 1 };
     let mut served = bench.serve(POOL_SIZE)?;
     let library = Library::start(&bench.silica.home, &bench.silica.template)?;
     let mut lanes = vec![

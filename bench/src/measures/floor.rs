@@ -1,10 +1,10 @@
-//! What the two dearest parts of a life cost without a server: namespaces and an interpreter of its own.
+//! What a life cannot do without, without a server: an empty sandbox, and an interpreter of its own.
 //!
-//! All processors do nothing but fork into new namespaces, and then nothing but fork a warm
-//! interpreter that prints and ends. A life needs both, so both counts together say how many lives a
-//! second this way comes to. Mounts, control groups, the way into the jail, HTTP and the audit log are
-//! not in it. The counting program is Python's, and a leaner one would count more; but none has more than
-//! the processors' time over what the kernel itself takes for the two.
+//! All processors do nothing but make and end empty sandboxes (namespaces, control groups, mounts), and
+//! then nothing but fork a warm interpreter that prints and ends. A life needs both, so both counts
+//! together say how many lives a second this way comes to. The way into the jail, system call filters,
+//! HTTP and the audit log are not in it. The counting program is Python's, and a leaner one would count
+//! more; but none has more than the processors' time over what the kernel itself takes for the two.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -16,8 +16,9 @@ use crate::results::{Better, Row, Table};
 use crate::statistics::Samples;
 
 const NAMESPACES: &str = "an empty process in namespaces of its own";
+const PLACE: &str = "an empty sandbox: namespaces, control groups and mounts";
 const INTERPRETER: &str = "a warm interpreter: forked, print(1), ended";
-const BOTH: &str = "both, one after the other";
+const BOTH: &str = "an empty sandbox and an interpreter, one after the other";
 const KERNEL: &str = "both, if programs took no time and only the kernel did";
 
 /// What the program is called that counts.
@@ -28,20 +29,23 @@ const SECONDS: &str = "1";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let rounds = bench.pick(1, 5);
-    let mut counts: [Samples; 4] = std::array::from_fn(|_| Samples::default());
+    let mut rows =
+        [NAMESPACES, PLACE, INTERPRETER, BOTH, KERNEL].map(|who| (who, Samples::default()));
     let processors = std::thread::available_parallelism()?.get() as f64;
     let guest = newest_guest(&bench.silica.home)?;
     let (guest, modules) = (guest.display().to_string(), bench.plain.preload().join(","));
+    let scratch = bench.place.path().join("floor").display().to_string();
     for _ in 0..rounds {
         let namespaces = count(bench, &["namespaces", SECONDS])?;
+        let place = count(bench, &["place", SECONDS, &scratch])?;
         let interpreter = count(bench, &["interpreter", SECONDS, &guest, &modules])?;
-        let both = 1.0 / (1.0 / namespaces.rate + 1.0 / interpreter.rate);
-        let kernel = processors / (namespaces.in_kernel + interpreter.in_kernel);
-        let values = [namespaces.rate, interpreter.rate, both, kernel];
-        counts.iter_mut().zip(values).for_each(|(samples, value)| samples.push_value(value));
+        let both = 1.0 / (1.0 / place.rate + 1.0 / interpreter.rate);
+        let kernel = processors / (place.in_kernel + interpreter.in_kernel);
+        let values = [namespaces.rate, place.rate, interpreter.rate, both, kernel];
+        rows.iter_mut().zip(values).for_each(|((_, samples), value)| samples.push_value(value));
     }
     let mut table = Table::new("floor", "/s", Better::More);
-    for (who, samples) in [NAMESPACES, INTERPRETER, BOTH, KERNEL].into_iter().zip(counts) {
+    for (who, samples) in rows {
         let summary = samples.summary().context("nothing was counted")?;
         table.rows.push(Row { who: who.to_owned(), ours: false, summary });
     }
@@ -53,7 +57,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
 struct Count {
     /// How many in a second.
     rate: f64,
-    /// How many seconds the kernel worked for each, what it clears away later not included.
+    /// How many seconds the kernel worked for each, what it clears away later included.
     in_kernel: f64,
 }
 

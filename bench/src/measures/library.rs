@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{Bench, DESCRIBE, PRINT};
-use crate::interleave::{Lane, interleave};
+use crate::interleave::{Effort, Lane, interleave};
 use crate::peers::PLAIN;
 use crate::results::{Results, Table};
 use crate::silica::{Library, join_all};
 
 const POOL_SIZE: usize = 4;
+const SAMPLES_LEAST: usize = 50;
 
 const MADE: &str = "created on demand";
 const TAKEN: &str = "taken from the pool";
@@ -18,7 +19,7 @@ const SHELL: &str = "a shell alone";
 const MANY_SHELLS: &str = "made and ended, each of 64 at once";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
-    let effort = bench.effort();
+    let effort = thorough(bench);
     let library = Library::start(&bench.silica.home, &bench.silica.template)?;
     for (name, code, number) in [("library-print", PRINT, "P2"), ("library-pandas", DESCRIBE, "P3")]
     {
@@ -49,6 +50,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// Enough of everything for a median, however slow plain Python is with pandas.
+fn thorough(bench: &Bench) -> Effort {
+    let effort = bench.effort();
+    Effort { samples_least: effort.samples.min(SAMPLES_LEAST), ..effort }
+}
+
 /// One shell, until it can be entered. Most of it is made ahead.
 fn one_shell(library: &Library) -> Result<Duration> {
     Ok(library.runtime.block_on(library.engine.time_shell(&library.options))?)
@@ -77,7 +84,7 @@ fn from_the_pool(bench: &Bench, library: &Library) -> Result<Table> {
     };
     let lanes =
         vec![Lane::new(TAKEN, true, taken), Lane::new(PLAIN, false, || bench.plain.run(PRINT))];
-    Ok(interleave("library-pool", lanes, bench.effort()))
+    Ok(interleave("library-pool", lanes, thorough(bench)))
 }
 
 fn promise(results: &mut Results, number: &str, table: &Table, ours: &str) {

@@ -11,7 +11,7 @@ use crate::silica::Served;
 const WORKERS: usize = 4;
 
 /// Sandboxes a second: half of what two processors reach.
-const RATE: f64 = 50.0;
+const RATE: f64 = 65.0;
 
 /// How long the server gets to reach its size.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);

@@ -48,7 +48,7 @@ pub struct ZygotePolicy {
 
 impl Default for ZygotePolicy {
     fn default() -> Self {
-        Self { forks_max: 1000, age_max: Duration::from_mins(10) }
+        Self { forks_max: 10_000, age_max: Duration::from_mins(10) }
     }
 }
 
