@@ -30,15 +30,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     for (what, name, number) in
         [("run_code", "run_code('print(1)')", "P24"), ("create", "Sandbox.create()", "P25")]
     {
-        for (list, who, ours) in [
-            (what.to_owned(), format!("{name} on Silica"), true),
-            (format!("{what}_bare"), format!("{name} on a bare server"), false),
-        ] {
-            let summary = samples(&times[list]).summary().context("it gave no times")?;
-            if ours {
-                bench.results.promise(number, summary.p50, "ms");
-            }
-            table.rows.push(Row { who, ours, summary });
+        let summary = |list: &str| samples(&times[list]).summary().context("it gave no times");
+        let (ours, bare) = (summary(what)?, summary(&format!("{what}_bare"))?);
+        bench.results.promise(number, ours.p50, "ms");
+        bench.results.promise(number, ours.p50 / bare.p50, "×");
+        for (place, ours, summary) in [("Silica", true, ours), ("a bare server", false, bare)] {
+            table.rows.push(Row { who: format!("{name} on {place}"), ours, summary });
         }
     }
     bench.results.tables.push(table);

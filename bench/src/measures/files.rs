@@ -53,7 +53,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     bare(chunks)?;
     let bare = rate(started);
     bench.results.promise("P18", most - before, "MB");
+    bench.results.promise("P18", (most - before) / (length as f64 / 1e6), "×");
     bench.results.promise("P19", uploaded, "MB/s");
+    bench.results.promise("P19", uploaded / bare, "×");
     let mut table = Table::new("files", "MB/s", Better::More);
     table.add("Silica, upload", true, uploaded);
     table.add("Silica, download", true, downloaded);

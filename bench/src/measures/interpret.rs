@@ -6,12 +6,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{Bench, POOL_SIZE};
+use super::{Bench, POOL_SIZE, PRINT};
 use crate::results::{Better, Row, Table};
 use crate::silica::Served;
 use crate::statistics::Samples;
@@ -32,7 +32,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let settings = ["model.provider=openai", "model.name=m", "model.key_needed=no", &base];
     let mut served = Served::start(&bench.silica, POOL_SIZE, &settings)?;
     let mut client = served.client()?;
-    let (mut added, mut word) = (Samples::default(), Samples::default());
+    let [mut added, mut word, mut run, mut bare] = std::array::from_fn(|_| Samples::default());
     let ask = json!({"prompt": "Print one"});
     let effort = bench.effort();
     for round in 0..effort.samples + effort.warm_ups {
@@ -53,21 +53,36 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
             }
         })?;
         let times = take(&clock).context("the model was not asked")?;
+        let word_took = heard.context("no word came")?.saturating_duration_since(times.first_word);
+        served.wait_for_pool()?;
+        let run_took = timed(|| client.json("POST", "/v1/run", &json!({"code": PRINT})))?;
+        let bare_took = timed(|| client.request("GET", "/healthz", b""))?;
         if round >= effort.warm_ups {
-            word.push(heard.context("no word came")?.saturating_duration_since(times.first_word));
+            word.push(word_took);
+            run.push(run_took);
+            bare.push(bare_took);
         }
     }
     let mut table = Table::new("interpret", "ms", Better::Less);
-    let rows =
-        [("P26", "added to the model's own time", added), ("P27", "the model's first word", word)];
-    for (number, who, samples) in rows {
-        if let Some(summary) = samples.summary() {
-            bench.results.promise(number, summary.p50, "ms");
-            table.rows.push(Row { who: who.to_owned(), ours: true, summary });
-        }
+    let pairs = [
+        ("P26", ("added to the model's own time", added), ("the same code by /v1/run", run)),
+        ("P27", ("the model's first word", word), ("an empty request", bare)),
+    ];
+    for (number, (who, samples), (beside, others)) in pairs {
+        let (Some(summary), Some(other)) = (samples.summary(), others.summary()) else { continue };
+        bench.results.promise(number, summary.p50, "ms");
+        bench.results.promise(number, summary.p50 / other.p50, "×");
+        table.rows.push(Row { who: who.to_owned(), ours: true, summary });
+        table.rows.push(Row { who: beside.to_owned(), ours: true, summary: other });
     }
     bench.results.tables.push(table);
     Ok(())
+}
+
+fn timed<T>(act: impl FnOnce() -> Result<T>) -> Result<Duration> {
+    let started = Instant::now();
+    act()?;
+    Ok(started.elapsed())
 }
 
 fn take(clock: &Clock) -> Option<Times> {

@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::{Bench, SILICA};
 use crate::footprint::{Memory, descendants};
 use crate::interleave::first_line;
-use crate::peers::Contender;
+use crate::peers::{Contender, PLAIN};
 use crate::results::{Better, Curve, Line, Table};
 
 /// How long what is not needed any more may take to go, looked at so often.
@@ -55,8 +55,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     for peer in &mut bench.peers {
         note(peer.name, false, peer.contender.as_mut(), count);
     }
-    if let Some(row) = private.row(SILICA) {
-        bench.results.promise("P6", row.summary.p50, "MB");
+    if let (Some(ours), Some(plain)) = (private.row(SILICA), private.row(PLAIN)) {
+        bench.results.promise("P6", ours.summary.p50, "MB");
+        bench.results.promise("P6", ours.summary.p50 / plain.summary.p50, "×");
     }
     bench.results.tables.extend([private, proportional, pandas]);
     growth(bench, &everybody)

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Bench, Opened, SILICA, open_all};
 use crate::interleave::{Effort, Lane, interleave};
+use crate::peers::PLAIN;
 use crate::results::{Better, Row, Table};
 use crate::silica::Served;
 use crate::statistics::Summary;
@@ -46,6 +47,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let mut table = as_rates(interleave("stdout", lanes, effort));
     opened.into_iter().for_each(Opened::close);
     table.absent.extend(absent);
+    if let (Some(ours), Some(plain)) = (table.row(SILICA), table.row(PLAIN)) {
+        bench.results.promise("P17", ours.summary.p50 / plain.summary.p50, "×");
+    }
     bench.results.tables.push(table);
     Ok(())
 }
@@ -101,6 +105,7 @@ fn promised(bench: &mut Bench) -> Result<()> {
     let took: Duration = started.elapsed();
     ensure!(received >= STREAMED_MB * MEGABYTE, "only {received} bytes arrived");
     bench.results.promise("P16", most - before, "MB");
+    bench.results.promise("P16", (most - before) / STREAMED_MB as f64, "×");
     bench.results.promise("P17", STREAMED_MB as f64 / took.as_secs_f64(), "MB/s");
     Ok(())
 }
