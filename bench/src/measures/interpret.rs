@@ -32,7 +32,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let settings = ["model.provider=openai", "model.name=m", "model.key_needed=no", &base];
     let mut served = Served::start(&bench.silica, POOL_SIZE, &settings)?;
     let mut client = served.client()?;
-    let [mut added, mut word, mut run, mut bare] = std::array::from_fn(|_| Samples::default());
+    let [mut added, mut word, mut direct, mut empty] = std::array::from_fn(|_| Samples::default());
     let ask = json!({"prompt": "Print one"});
     let effort = bench.effort();
     for round in 0..effort.samples + effort.warm_ups {
@@ -55,18 +55,18 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         let times = take(&clock).context("the model was not asked")?;
         let word_took = heard.context("no word came")?.saturating_duration_since(times.first_word);
         served.wait_for_pool()?;
-        let run_took = timed(|| client.json("POST", "/v1/run", &json!({"code": PRINT})))?;
-        let bare_took = timed(|| client.request("GET", "/healthz", b""))?;
+        let direct_took = timed(|| client.json("POST", "/v1/run", &json!({"code": PRINT})))?;
+        let empty_took = timed(|| client.request("GET", "/healthz", b""))?;
         if round >= effort.warm_ups {
             word.push(word_took);
-            run.push(run_took);
-            bare.push(bare_took);
+            direct.push(direct_took);
+            empty.push(empty_took);
         }
     }
     let mut table = Table::new("interpret", "ms", Better::Less);
     let pairs = [
-        ("P26", ("added to the model's own time", added), ("the same code by /v1/run", run)),
-        ("P27", ("the model's first word", word), ("an empty request", bare)),
+        ("P26", ("added to the model's own time", added), ("the same code by /v1/run", direct)),
+        ("P27", ("the model's first word", word), ("an empty request", empty)),
     ];
     for (number, (who, samples), (beside, others)) in pairs {
         let (Some(summary), Some(other)) = (samples.summary(), others.summary()) else { continue };
