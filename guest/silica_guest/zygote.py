@@ -7,7 +7,9 @@ the gate forks, and returns here in a child that is in its jail already.
 from __future__ import annotations
 
 import _locale
+import collections
 import gc
+import itertools
 import os
 import sys
 
@@ -27,7 +29,7 @@ MADV_COLLAPSE = 25  # Linux 6.1; not in the mmap module.
 POOL_BYTES = 16 << 10
 POOL_HEAD_BYTES = 48
 SMALL_BYTES_MAX = 512
-GAPS_BYTES_MAX = 4 << 20  # Of each size.
+GAPS_BYTES_MAX = 1 << 20  # Of each size.
 # A thread pool started by an import would not survive the fork.
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -156,13 +158,14 @@ def fill_gaps() -> None:
     for size in range(16, SMALL_BYTES_MAX + 1, 16):
         # Objects of this size in memory; bytes bring 33 of their own.
         make = object if size == 16 else complex if size == 32 else lambda size=size: bytes(size - 33)
-        blocks, in_order = (POOL_BYTES - POOL_HEAD_BYTES) // size, 0
-        for _ in range(GAPS_BYTES_MAX // size):
-            filling.append(make())
-            place = id(filling[-1]) % POOL_BYTES - POOL_HEAD_BYTES
-            in_order = in_order + 1 if place == in_order * size else int(place == 0)
-            if in_order == blocks:
-                break  # One pool from beginning to end: it was empty, so all others are full.
+        blocks = (POOL_BYTES - POOL_HEAD_BYTES) // size
+        for _ in range(GAPS_BYTES_MAX // (2 * POOL_BYTES)):
+            # Nothing else is made meanwhile, not even a number, but the list itself.
+            batch = [make() for _ in itertools.repeat(None, 2 * blocks)]
+            filling.extend(batch)
+            pools = collections.Counter(id(thing) // POOL_BYTES for thing in batch)
+            if max(pools.values()) >= blocks - 1:
+                break  # One that was empty, so all others are full.
 
 
 def settle() -> None:
