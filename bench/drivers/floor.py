@@ -6,15 +6,16 @@ Usage: python floor.py namespaces SECONDS
 
 `namespaces`: a process is forked into namespaces of its own and ends at once. `place`: the same in control groups and
 with mounts of its own, as a sandbox has them, and nobody in it; needs root. `interpreter`: a process is forked from an
-interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second and
-the seconds that the kernel worked for one of them, on the whole machine: what it clears away later is in it, and
-whatever else runs. See src/measures/floor.rs.
+interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second, the
+seconds that the kernel worked for one of them, on the whole machine (what it clears away later is in it, and whatever
+else runs), and the seconds that the process itself worked. See src/measures/floor.rs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -247,8 +248,8 @@ def in_kernel() -> float:
     return (int(system) + int(hard) + int(soft)) / TICKS
 
 
-def count_lives(life: Callable[[], None], seconds: float) -> int:
-    """Lives on all processors, one after the other on each, until the time is over; how many."""
+def count_lives(life: Callable[[], None], seconds: float) -> tuple[int, float]:
+    """Lives on all processors, one after the other on each, until the time is over; how many, and their own seconds."""
     reader, writer = os.pipe()
     workers = os.cpu_count() or 1
     for _ in range(workers):
@@ -257,15 +258,15 @@ def count_lives(life: Callable[[], None], seconds: float) -> int:
             while time.monotonic() < end:
                 life()
                 count += 1
-            os.write(writer, b"%d\n" % count)
+            os.write(writer, b"%d %f\n" % (count, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime))
             os._exit(0)
     os.close(writer)
-    told = [int(line) for line in os.fdopen(reader)]
+    told = [line.split() for line in os.fdopen(reader)]
     for _ in range(workers):
         os.wait()
     if len(told) != workers:
         raise RuntimeError("a worker ended early")
-    return sum(told)
+    return sum(int(count) for count, _ in told), sum(float(own) for _, own in told)
 
 
 def main() -> None:
@@ -280,13 +281,13 @@ def main() -> None:
             "interpreter": interpreter,
         }[what](*rest)
         before = in_kernel()
-        count = count_lives(life, float(seconds))
+        count, own = count_lives(life, float(seconds))
         time.sleep(SETTLE_SECONDS)
         kernel = in_kernel() - before
     finally:
         if groups:
             groups.remove()
-    os.write(answer, b"%f %f\n" % (count / float(seconds), kernel / count))
+    os.write(answer, b"%f %f %f\n" % (count / float(seconds), kernel / count, own / count))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the gate forks, and returns here in a child that is in its jail already.
 from __future__ import annotations
 
 import _locale
+import _signal
 import collections
 import gc
 import itertools
@@ -90,8 +91,29 @@ def warm(shell: Shell) -> None:
                 except Exception as error:  # Some of the cells are there to fail.
                     wire.encode_json(errors.describe(error))
                 shell.finish()
+        for _ in range(WARM_ROUNDS):
+            rehearse_kernel(shell)
         sys.stdout, sys.stderr = streams
     reset(shell, before)
+
+
+def rehearse_kernel(shell: Shell) -> None:
+    """Runs the kernel's own loop for a host that has said everything ahead, and listens to nobody."""
+    import socket
+
+    handler = _signal.getsignal(_signal.SIGINT)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        host = wire.Channel(ours.fileno())
+        host.send({"type": "setup", "env": {"SILICA_REHEARSAL": "1"}, "argv": [""], "cwd": "/"})
+        host.send({"type": "run", "cell": 1, "rehearsal": True})
+        host.send({"type": "run", "cell": 2, "env": {}}, b"print('warm')")
+        host.send({"type": "run", "cell": 3}, b"x = 1\nx")
+        host.send({"type": "ack", "seq": 1})
+        host.send({"type": "shutdown"})
+        kernel.Kernel(wire.Channel(theirs.fileno()), shell).loop()
+    _signal.signal(_signal.SIGINT, handler)
+    del os.environ["SILICA_REHEARSAL"]
 
 
 def rehearse(data: dict, metadata: object, main: bool) -> None:
@@ -171,6 +193,8 @@ def fill_gaps() -> None:
 def settle() -> None:
     """Arranges memory so that children copy little of it."""
     reseed.prepare()
+    for _ in range(WARM_ROUNDS):
+        reseed.reseed()
     if "matplotlib.font_manager" in sys.modules:
         # matplotlib empties this cache in every child, and freeing the fonts dirties 150 pages.
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()

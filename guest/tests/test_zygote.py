@@ -39,6 +39,8 @@ assert not [k for k in os.environ if k.endswith("NUM_THREADS")], os.environ
 import linecache, matplotlib.pyplot as plt
 assert not linecache.cache and not plt.get_fignums()
 assert not hasattr(sys, "last_value")
+import signal
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler and "SILICA_REHEARSAL" not in os.environ
 zygote.settle()
 got = []
 shell.emit = lambda data, metadata, main: got.append(data["text/plain"])

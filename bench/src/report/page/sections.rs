@@ -134,7 +134,7 @@ const OWN: [Section; 10] = [
     Section {
         table: "floor",
         title: "What the kernel allows",
-        about: "Lives a second, with all processors busy with nothing else and no server: what it takes to make and end an empty sandbox, which is namespaces, control groups and mounts of its own, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox that is used needs both, one after the other; entering the jail, filters, HTTP and the audit log are not in it. A leaner program than the one that counts, which is Python, would count more. None comes beyond the time of all processors over the time that the kernel itself took for the two in this run.",
+        about: "Lives a second, with all processors busy with nothing else and no server: what it takes to make and end an empty sandbox, which is namespaces, control groups and mounts of its own, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox that is used needs both, one after the other; entering the jail, filters, HTTP and the audit log are not in it. A leaner program than the one that counts, which is Python, would count more. None comes beyond the time of all processors over what the kernel took for the two in this run and the interpreter for its own code.",
     },
     Section {
         table: "library-shell",
