@@ -49,7 +49,7 @@ CELLS = {
     ),
 }
 
-filling: list[object] = []
+filling: list[object] = []  # What `fill_gaps` has made.
 
 
 def preload(modules: list[str]) -> Shell:

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use crate::StoreError;
 use crate::error::Failure;
 use crate::file::Place;
+use crate::store::Access;
 
 /// Reads of async callers under way at once, and connections kept open between reads.
 const READERS_MAX: usize = 4;
@@ -62,14 +63,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Opens the first one, so that a file that cannot be read is found now.
-    pub(crate) fn open(place: Place) -> Result<Arc<Self>, StoreError> {
-        let first = place.open_for_reading()?;
-        Ok(Arc::new(Self {
-            place,
-            idle: Mutex::new(vec![first]),
-            turns: Arc::new(Semaphore::new(READERS_MAX)),
-        }))
+    /// Opens the first one, so that a file that cannot be read is found now. A server has them all from
+    /// the start: what it holds open does not depend on who happens to read at the same time.
+    pub(crate) fn open(place: Place, access: Access) -> Result<Arc<Self>, StoreError> {
+        let count = if access == Access::Server { READERS_MAX } else { 1 };
+        let idle: Result<Vec<_>, _> = (0..count).map(|_| place.open_for_reading()).collect();
+        let (idle, turns) = (Mutex::new(idle?), Arc::new(Semaphore::new(READERS_MAX)));
+        Ok(Arc::new(Self { place, idle, turns }))
     }
 
     pub(crate) fn later<T>(

@@ -139,7 +139,7 @@ impl Store {
             Access::Server | Access::Tool => Some(Writing::start(&place, &options)?),
             Access::ReadOnly => None,
         };
-        let readers = Readers::open(place.clone())?;
+        let readers = Readers::open(place.clone(), options.access)?;
         let keys = Arc::default();
         let lock = Mutex::new(lock);
         Ok(Self { inner: Arc::new(Inner { place, options, readers, keys, writing, lock }) })
