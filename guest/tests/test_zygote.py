@@ -9,12 +9,12 @@ from pathlib import Path
 GUEST = Path(__file__).resolve().parent.parent
 
 START = """
-import os, sys
+import _signal, os, sys
 sys.path.append({guest!r})
 from silica_guest import interpreter, reseed, zygote
 interpreter.prepare()
 interpreter.configure_streams()
-before = dict(os.environ)
+before, handler = dict(os.environ), _signal.getsignal(_signal.SIGINT)
 shell = zygote.preload({modules!r})
 zygote.warm(shell)
 """
@@ -39,8 +39,7 @@ assert not [k for k in os.environ if k.endswith("NUM_THREADS")], os.environ
 import linecache, matplotlib.pyplot as plt
 assert not linecache.cache and not plt.get_fignums()
 assert not hasattr(sys, "last_value")
-import signal
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler and "SILICA_REHEARSAL" not in os.environ
+assert _signal.getsignal(_signal.SIGINT) == handler and "SILICA_REHEARSAL" not in os.environ
 zygote.settle()
 got = []
 shell.emit = lambda data, metadata, main: got.append(data["text/plain"])
