@@ -113,16 +113,17 @@ class Groups:
                 elif kind == "cgroup":
                     for controller in set(options.strip().split(",")) & set(self.V1):
                         places.setdefault(f"{point}/{name}", []).append(self.V1[controller])
-        if not places and unified:
-            write(f"{unified}/cgroup.subtree_control", "+memory +pids +cpu")
-            places[f"{unified}/{name}"] = list(self.V2)
-        if not places:
-            raise RuntimeError("no control groups")
         self.places = places
-        for place in places:
-            os.mkdir(place)
-            if place.startswith(f"{unified}/{name}"):
-                write(f"{place}/cgroup.subtree_control", "+memory +pids +cpu")
+        if places:
+            for place in places:
+                os.mkdir(place)
+        elif unified:
+            self.places[f"{unified}/{name}"] = list(self.V2)
+            os.mkdir(f"{unified}/{name}")
+            for parent in (unified, f"{unified}/{name}"):
+                write(f"{parent}/cgroup.subtree_control", "+memory +pids +cpu")
+        else:
+            raise RuntimeError("no control groups")
 
     def make(self, name: str) -> None:
         """Makes one in every hierarchy, and limits it."""

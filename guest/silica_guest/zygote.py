@@ -27,6 +27,7 @@ WARM_ROUNDS = 20
 DEAR = {"matplotlib.pyplot"}
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25  # Linux 6.1; not in the mmap module.
+# How CPython keeps small objects, since 3.10. With other numbers the filling is cut short or goes to its bound.
 POOL_BYTES = 16 << 10
 POOL_HEAD_BYTES = 48
 SMALL_BYTES_MAX = 512

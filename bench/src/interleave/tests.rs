@@ -8,17 +8,18 @@ use super::{Effort, Lane, interleave};
 const EFFORT: Effort =
     Effort { warm_ups: 1, samples: 4, lane: Duration::from_mins(1), samples_least: 3, in_a_row: 1 };
 
+/// A lane that writes down when it is its turn.
+fn noting(seen: &RefCell<String>, who: char) -> Lane<'_> {
+    Lane::new(who.to_string(), false, move || {
+        seen.borrow_mut().push(who);
+        Ok(Duration::from_millis(2))
+    })
+}
+
 #[test]
 fn lanes_take_turns() {
     let seen = RefCell::new(String::new());
-    let lane = |who: char| {
-        let seen = &seen;
-        Lane::new(who.to_string(), false, move || {
-            seen.borrow_mut().push(who);
-            Ok(Duration::from_millis(2))
-        })
-    };
-    let table = interleave("t", vec![lane('a'), lane('b')], EFFORT);
+    let table = interleave("t", vec![noting(&seen, 'a'), noting(&seen, 'b')], EFFORT);
     assert_eq!(*seen.borrow(), "ababababab");
     let row = table.row("a").unwrap();
     assert_eq!((row.summary.count, row.summary.p50), (4, 2.0));
@@ -27,15 +28,8 @@ fn lanes_take_turns() {
 #[test]
 fn turns_may_be_longer_than_one_sample() {
     let seen = RefCell::new(String::new());
-    let lane = |who: char| {
-        let seen = &seen;
-        Lane::new(who.to_string(), false, move || {
-            seen.borrow_mut().push(who);
-            Ok(Duration::ZERO)
-        })
-    };
     let effort = Effort { warm_ups: 0, samples: 5, in_a_row: 3, ..EFFORT };
-    interleave("t", vec![lane('a'), lane('b')], effort);
+    interleave("t", vec![noting(&seen, 'a'), noting(&seen, 'b')], effort);
     assert_eq!(*seen.borrow(), "aaabbbaabb");
 }
 

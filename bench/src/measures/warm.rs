@@ -38,11 +38,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
 }
 
 fn promise(results: &mut Results) {
-    let medians = |who| {
+    let figures = |who| {
         let row = results.table("warm")?.row(who)?;
         Some((row.summary.p50, row.summary.p99))
     };
-    let (ours, pipe, jupyter) = (medians(SILICA), medians(PLAIN), medians(IPYKERNEL));
+    let (ours, pipe, jupyter) = (figures(SILICA), figures(PLAIN), figures(IPYKERNEL));
     let Some((p50, p99)) = ours else { return };
     results.promise("P11", p50, "ms");
     results.promise("P12", p99, "ms");
