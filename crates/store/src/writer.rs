@@ -1,8 +1,8 @@
-//! Writing, one at a time, mostly by a thread made for it. It takes everything that is queued, does it in one transaction, and
-//! answers when that is committed: under load many share the cost of a commit, and alone nobody
-//! waits for company. What nobody waits for at all is put aside, and shares the next commit. And a
-//! task that finds nobody writing may write in passing: that takes less time than waking the thread
-//! and being woken again.
+//! Writing, one at a time. A task that finds nobody writing does it in passing, which takes less time
+//! than to wake a thread and to be woken again. The rest is queued for a thread made for it, which takes
+//! everything there is, does it in one transaction, and answers when that is committed: under load many
+//! share the cost of a commit, and alone nobody waits for company. What nobody waits for at all is put
+//! aside, and shares the next commit.
 
 #[cfg(test)]
 mod tests;
@@ -30,8 +30,8 @@ const LINGER: Duration = Duration::from_millis(5);
 /// Commits after which somebody should move the log into the file.
 const COMMITS_BEFORE_CHECKPOINT: u32 = 1000;
 
-/// Something to write: it is awaited, or waited for on a thread of one's own. Once it has been
-/// queued it is carried out, even if whoever waits goes away.
+/// Something to write: it is awaited, if it is short, or waited for on a thread of one's own. Once it
+/// has been queued it is carried out, even if whoever waits goes away.
 #[must_use = "nothing is written until this is awaited or waited for"]
 pub struct Write<T> {
     prepared: Result<Prepared<T>, StoreError>,
@@ -82,17 +82,7 @@ impl<T: Send + 'static> Write<T> {
     ) -> Result<(), StoreError> {
         let prepared = self.prepared?;
         let writer = prepared.writer.clone();
-        let job = prepared.job(then);
-        let passed = if writer.queue.capacity() == QUEUE_MAX {
-            writer.desk.write_in_passing(job, &writer.aside)
-        } else {
-            // Nobody overtakes those who wait.
-            Err(job)
-        };
-        match passed {
-            Ok(()) => Ok(()),
-            Err(job) => writer.queue.send(Message::Job(job)).await.map_err(|_| StoreError::Closed),
-        }
+        writer.take(prepared.job(then)).await
     }
 
     /// Has it written with whatever is written next, or within a few milliseconds, and waits for
@@ -123,7 +113,7 @@ impl<T: Send + 'static> IntoFuture for Write<T> {
             let prepared = self.prepared?;
             let writer = prepared.writer.clone();
             let (job, answer) = prepared.awaited();
-            writer.queue.send(Message::Job(job)).await.map_err(|_| StoreError::Closed)?;
+            writer.take(job).await?;
             answer.await.unwrap_or(Err(StoreError::Closed))
         })
     }
@@ -197,6 +187,20 @@ impl Writer {
     ) -> Write<T> {
         let (work, after) = (Box::new(work), Box::new(after));
         Write { prepared: Ok(Prepared { writer: self.clone(), work, after }) }
+    }
+
+    /// Writes in passing if nobody else is writing, and else queues it.
+    async fn take(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
+        let passed = if self.queue.capacity() == QUEUE_MAX {
+            self.desk.write_in_passing(job, &self.aside)
+        } else {
+            // Nobody overtakes those who wait.
+            Err(job)
+        };
+        match passed {
+            Ok(()) => Ok(()),
+            Err(job) => self.queue.send(Message::Job(job)).await.map_err(|_| StoreError::Closed),
+        }
     }
 
     /// Ends the thread after what was queued before; resolves when the file is closed.

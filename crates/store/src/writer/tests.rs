@@ -38,7 +38,8 @@ async fn hold(store: &Store) -> (JoinHandle<Result<(), StoreError>>, Sender<()>)
         let _ = released.recv();
         Ok(())
     });
-    let held = tokio::spawn(held.into_future());
+    // Whoever waits on a thread of his own has it queued.
+    let held = tokio::task::spawn_blocking(move || held.wait());
     has_begun.await.unwrap();
     (held, release)
 }
@@ -172,6 +173,8 @@ async fn whoever_finds_nobody_writing_writes_in_passing() {
     let (end, by) = end.await.unwrap();
     end.unwrap();
     assert_eq!((by, rows(&ground)), (thread, vec!["aside".to_owned(), "in passing".to_owned()]));
+    let by = store.write(|_| Ok(std::thread::current().id())).await.unwrap();
+    assert_eq!(by, thread);
 }
 
 #[tokio::test]
