@@ -1,4 +1,4 @@
-"""Counts how many lives all processors manage in a second when they do nothing else, and what the kernel takes for each.
+"""Counts how many lives all processors manage in a second when they do nothing else.
 
 Usage: python floor.py namespaces SECONDS
        python floor.py place SECONDS SCRATCH
@@ -6,16 +6,14 @@ Usage: python floor.py namespaces SECONDS
 
 `namespaces`: a process is forked into namespaces of its own and ends at once. `place`: the same in control groups and
 with mounts of its own, as a sandbox has them, and nobody in it; needs root. `interpreter`: a process is forked from an
-interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second, the
-seconds that the kernel worked for one of them, on the whole machine (what it clears away later is in it, and whatever
-else runs), and the seconds that the process itself worked. See src/measures/floor.rs.
+interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second. See
+src/measures/floor.rs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import sys
 import time
@@ -26,9 +24,6 @@ CLONE, PIVOT_ROOT = 56, 155  # The numbers of system calls on x86-64.
 NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, BIND, PRIVATE = 1, 2, 4, 8, 4096, 1 << 18 | 1 << 14
 DETACH = 2
-# Until the kernel has cleared away what has ended.
-SETTLE_SECONDS = 0.5
-TICKS = os.sysconf("SC_CLK_TCK")
 
 libc = ctypes.PyDLL(None, use_errno=True)
 
@@ -242,15 +237,8 @@ def interpreter(guest: str, modules: str) -> Callable[[], None]:
     return life
 
 
-def in_kernel() -> float:
-    """How many seconds the machine's kernel has worked since it started."""
-    with open("/proc/stat", encoding="ascii") as stat:
-        _, _, _, system, _, _, hard, soft, *_ = stat.readline().split()
-    return (int(system) + int(hard) + int(soft)) / TICKS
-
-
-def count_lives(life: Callable[[], None], seconds: float) -> tuple[int, float]:
-    """Lives on all processors, one after the other on each, until the time is over; how many, and their own seconds."""
+def count_lives(life: Callable[[], None], seconds: float) -> int:
+    """Lives on all processors, one after the other on each, until the time is over."""
     reader, writer = os.pipe()
     workers = os.cpu_count() or 1
     for _ in range(workers):
@@ -259,15 +247,15 @@ def count_lives(life: Callable[[], None], seconds: float) -> tuple[int, float]:
             while time.monotonic() < end:
                 life()
                 count += 1
-            os.write(writer, b"%d %f\n" % (count, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime))
+            os.write(writer, b"%d\n" % count)
             os._exit(0)
     os.close(writer)
-    told = [line.split() for line in os.fdopen(reader)]
+    told = [int(line) for line in os.fdopen(reader)]
     for _ in range(workers):
         os.wait()
     if len(told) != workers:
         raise RuntimeError("a worker ended early")
-    return sum(int(count) for count, _ in told), sum(float(own) for _, own in told)
+    return sum(told)
 
 
 def main() -> None:
@@ -281,14 +269,11 @@ def main() -> None:
             "place": lambda scratch: place(scratch, groups),
             "interpreter": interpreter,
         }[what](*rest)
-        before = in_kernel()
-        count, own = count_lives(life, float(seconds))
-        time.sleep(SETTLE_SECONDS)
-        kernel = in_kernel() - before
+        count = count_lives(life, float(seconds))
     finally:
         if groups:
             groups.remove()
-    os.write(answer, b"%f %f %f\n" % (count / float(seconds), kernel / count, own / count))
+    os.write(answer, b"%f\n" % (count / float(seconds)))
 
 
 if __name__ == "__main__":

@@ -1,26 +1,28 @@
-//! What a life cannot do without, without a server: an empty sandbox, and an interpreter of its own.
+//! Where the time of a life goes: an empty sandbox, an interpreter of its own, three requests, each alone.
 //!
-//! All processors do nothing but make and end empty sandboxes (namespaces, control groups, mounts), and
-//! then nothing but fork a warm interpreter that prints and ends. A life needs both, so both counts
-//! together say how many lives a second this way comes to. The way into the jail, system call filters,
-//! HTTP and the audit log are not in it. The counting program is Python's, and a leaner one would count
-//! more; but none has more than the processors' time over what the kernel takes for the two and the
-//! interpreter for its own code.
+//! All processors do nothing but make and end empty sandboxes (namespaces, control groups, mounts), then
+//! nothing but fork a warm interpreter that prints and ends, then nothing but answer empty requests. A life
+//! needs all of it; the way into the jail, system call filters and the audit log come on top. The program
+//! that counts the first two is Python's. It is a yardstick and no limit: a leaner one counts more. Our
+//! server's whole lives are counted in turn with these, so that all figures are of the same minutes.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Bench;
+use super::{Bench, POOL_SIZE, PRINT, SILICA};
+use crate::interleave::count_beside;
+use crate::peers::Contender as _;
 use crate::results::{Better, Row, Table};
+use crate::silica::Served;
 use crate::statistics::Samples;
 
 const NAMESPACES: &str = "an empty process in namespaces of its own";
 const PLACE: &str = "an empty sandbox: namespaces, control groups and mounts";
 const INTERPRETER: &str = "a warm interpreter: forked, print(1), ended";
-const BOTH: &str = "an empty sandbox and an interpreter, one after the other";
-const BOUND: &str = "both, if nothing took time but the kernel and the interpreter's own code";
+const REQUESTS: &str = "three empty requests over HTTP";
+const ALL: &str = "all three, one after the other";
 
 /// What the program is called that counts.
 const DRIVER: &str = "floor.py";
@@ -28,50 +30,65 @@ const DRIVER: &str = "floor.py";
 /// What each count takes, as the driver wants it.
 const SECONDS: &str = "1";
 
+/// How long our server is asked for whole lives, and for nothing.
+const LIVES_TIME: Duration = Duration::from_secs(2);
+const REQUESTS_TIME: Duration = Duration::from_secs(1);
+
+/// Who asks, and what one life asks for: create, run, delete.
+const CLIENTS: usize = 16;
+const REQUESTS_OF_A_LIFE: f64 = 3.0;
+
+/// Until the kernel has cleared away what has ended.
+const SETTLE: Duration = Duration::from_millis(500);
+
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
-    let rounds = bench.pick(1, 5);
-    let mut rows =
-        [NAMESPACES, PLACE, INTERPRETER, BOTH, BOUND].map(|who| (who, Samples::default()));
-    let processors = std::thread::available_parallelism()?.get() as f64;
+    let rounds = bench.pick(1, 7);
+    let mut rows = [SILICA, NAMESPACES, PLACE, INTERPRETER, REQUESTS, ALL]
+        .map(|who| (who, Samples::default()));
     let guest = newest_guest(&bench.silica.home)?;
     let (guest, modules) = (guest.display().to_string(), bench.plain.preload().join(","));
     let scratch = bench.place.path().join("floor").display().to_string();
+    let mut served = bench.serve(POOL_SIZE)?;
     for _ in 0..rounds {
+        served.wait_for_pool()?;
+        let lives = served.rate(CLIENTS, LIVES_TIME, PRINT)?;
+        std::thread::sleep(SETTLE);
+        let requests = ask_for_nothing(&served)?;
         let namespaces = count(bench, &["namespaces", SECONDS])?;
         let place = count(bench, &["place", SECONDS, &scratch])?;
         let interpreter = count(bench, &["interpreter", SECONDS, &guest, &modules])?;
-        let both = 1.0 / (1.0 / place.rate + 1.0 / interpreter.rate);
-        let needed = place.in_kernel + interpreter.in_kernel + interpreter.own;
-        let values = [namespaces.rate, place.rate, interpreter.rate, both, processors / needed];
+        let all = 1.0 / [place, interpreter, requests].map(f64::recip).iter().sum::<f64>();
+        let values = [lives, namespaces, place, interpreter, requests, all];
         rows.iter_mut().zip(values).for_each(|((_, samples), value)| samples.push_value(value));
     }
     let mut table = Table::new("floor", "/s", Better::More);
     for (who, samples) in rows {
         let summary = samples.summary().context("nothing was counted")?;
-        table.rows.push(Row { who: who.to_owned(), ours: false, summary });
+        table.rows.push(Row { who: who.to_owned(), ours: who == SILICA, summary });
+    }
+    if let Some(ours) = table.row(SILICA) {
+        bench.results.promise("P15", ours.summary.p50, "a second");
     }
     bench.results.tables.push(table);
     Ok(())
 }
 
-/// Lives of one kind.
-struct Count {
-    /// How many in a second.
-    rate: f64,
-    /// How many seconds the kernel worked for each, what it clears away later included.
-    in_kernel: f64,
-    /// How many seconds each worked itself.
-    own: f64,
+/// As many requests as a life makes, which our server answers at once; how many lives' a second.
+fn ask_for_nothing(served: &Served) -> Result<f64> {
+    let requests = count_beside(CLIENTS, REQUESTS_TIME, || {
+        let mut client = served.client()?;
+        Ok(move || client.request("GET", "/healthz", &[]).map(drop))
+    })?;
+    Ok(requests as f64 / REQUESTS_OF_A_LIFE / REQUESTS_TIME.as_secs_f64())
 }
 
-fn count(bench: &Bench, arguments: &[&str]) -> Result<Count> {
+/// How many lives of one kind there are in a second.
+fn count(bench: &Bench, arguments: &[&str]) -> Result<f64> {
     let driver = bench.place.driver(DRIVER)?;
     let output = bench.plain.script(&driver).args(arguments).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told = String::from_utf8(output.stdout)?;
-    let numbers: Result<Vec<f64>, _> = told.split_whitespace().map(str::parse).collect();
-    let [rate, in_kernel, own] = numbers?.try_into().ok().context("it printed no three numbers")?;
-    Ok(Count { rate, in_kernel, own })
+    told.trim().parse().context("it printed no number")
 }
 
 /// Our own modules as the engine has put them down for its zygotes; the last are those in use.

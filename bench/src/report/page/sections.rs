@@ -133,8 +133,8 @@ const OWN: [Section; 10] = [
     },
     Section {
         table: "floor",
-        title: "What the kernel allows",
-        about: "Lives a second, with all processors busy with nothing else and no server: what it takes to make and end an empty sandbox, which is namespaces, control groups and mounts of its own, and what it takes to fork an interpreter with the template's modules, have it print and end. A sandbox that is used needs both, one after the other; entering the jail, filters, HTTP and the audit log are not in it. A leaner program than the one that counts, which is Python, would count more. None comes beyond the time of all processors over what the kernel took for the two in this run and the interpreter for its own code.",
+        title: "Where the time of a life goes",
+        about: "Lives a second by sixteen clients, and in turn with that the parts of one, each with all processors busy with nothing else: to make and end an empty sandbox, which is namespaces, control groups and mounts of its own; to fork an interpreter with the template's modules, have it print and end; to answer three empty requests. A life needs all three; entering the jail, filters and the audit log come on top. The program that counts the first two is a simple one in Python: a yardstick of this machine and this minute, and no limit.",
     },
     Section {
         table: "library-shell",
