@@ -10,7 +10,7 @@ use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
 use tokio::sync::{mpsc, watch};
 
 use crate::command::{Command, CommandError, CommandSpec, Commands, Surroundings};
-use crate::files::Files;
+use crate::files::{Files, Snapshot};
 use crate::inputs::Prepared;
 use crate::kernel::{Control, Kernel, KernelError, Report, Setup, Watcher};
 use crate::zone::{CallError, Life, ZoneHandle};
@@ -59,6 +59,8 @@ pub struct Sandbox {
     kernel: Option<Kernel>,
     meter: Arc<Meter>,
     files: Arc<Files>,
+    /// How they stood when it was kept ready, until somebody takes it.
+    seen: Option<Snapshot>,
     commands: Commands,
     containment: Containment,
     ended: AtomicBool,
@@ -97,13 +99,18 @@ impl Sandbox {
         let files = Arc::new(files);
         let commands = Commands::new(plan.surroundings);
         let (zone, how, kernel) = (zone.clone(), plan.how, Some(kernel));
-        let ended = AtomicBool::new(false);
-        Ok(Self { id, zone, how, life, kernel, meter, files, commands, containment, ended })
+        let (seen, ended) = (None, AtomicBool::new(false));
+        Ok(Self { id, zone, how, life, kernel, meter, files, seen, commands, containment, ended })
     }
 
     /// Takes the first interpreter out, for use beside this.
     pub fn take_kernel(&mut self) -> Option<Kernel> {
         self.kernel.take()
+    }
+
+    /// How its files stand, if somebody has looked before it was handed over.
+    pub fn take_seen(&mut self) -> Option<Snapshot> {
+        self.seen.take()
     }
 
     /// Starts a further interpreter of the same kind, with variables of its own.
@@ -139,8 +146,11 @@ impl Sandbox {
         self.kernel()?.set_up(setup).await
     }
 
+    /// Does ahead what the first cell would otherwise wait for.
     pub(crate) async fn rehearse(&mut self) -> Result<(), KernelError> {
-        self.kernel()?.rehearse().await
+        self.kernel()?.rehearse().await?;
+        self.seen = self.files.glance().ok().flatten();
+        Ok(())
     }
 
     /// Runs one cell.

@@ -194,7 +194,7 @@ impl Session {
         review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
-        let kernel = sandbox.take_kernel();
+        let (kernel, seen) = (sandbox.take_kernel(), sandbox.take_seen());
         let (created_at, ttl) = (Timestamp::now(), terms.ttl);
         let inner = Inner {
             expires: now + ttl,
@@ -221,8 +221,8 @@ impl Session {
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
-            files_touched: true.into(),
-            snapshot: tokio::sync::Mutex::default(),
+            files_touched: seen.is_none().into(),
+            snapshot: tokio::sync::Mutex::new(seen),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),
             gone: watch::Sender::new(false),
