@@ -273,7 +273,10 @@ pub(super) fn refused(spec: &CommandSpec, step: String, errno: i32) -> CommandEr
     match errno {
         _ if is(jail::Step::Directory) => CommandError::Directory { directory, errno },
         ENOENT | ENOTDIR if is(jail::Step::Exec) => CommandError::NotFound(program),
-        E2BIG | ENAMETOOLONG if is(jail::Step::Exec) => CommandError::TooLarge,
+        E2BIG if is(jail::Step::Exec) => CommandError::TooLarge,
+        ENAMETOOLONG if is(jail::Step::Exec) => {
+            CommandError::Invalid("the program's name is too long".to_owned())
+        }
         EACCES | ENOEXEC | EINVAL | ETXTBSY | ELOOP | ELIBBAD if is(jail::Step::Exec) => {
             CommandError::NotExecutable { program, errno }
         }

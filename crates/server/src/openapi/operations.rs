@@ -118,7 +118,7 @@ fn kernels() -> Vec<Operation> {
         operation("post", interrupt, "interruptKernel", "Interrupt whatever it runs")
             .empty("Also when it runs nothing"),
         operation("post", restart, "restartKernel", "Start its interpreter again")
-            .about("Variables are lost, files stay.")
+            .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
             .answers(200, "The kernel", "Kernel"),
     ]
 }
