@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, ServerArgs};
 use crate::show;
 
 /// The longest text of the server's that is shown on one line.
@@ -15,9 +15,8 @@ const TEXT_CHARACTERS_MAX: usize = 300;
 pub(crate) struct ApprovalsArgs {
     #[command(subcommand)]
     action: Action,
-    /// The server [default: SILICA_URL, else http://127.0.0.1:8585]
-    #[arg(long, global = true)]
-    url: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// A key that may approve, or an admin's [default: SILICA_KEY]
     #[arg(long, global = true)]
     key: Option<String>,
@@ -61,7 +60,7 @@ struct WordArgs {
 }
 
 pub(crate) fn run(arguments: ApprovalsArgs) -> Result<i32> {
-    let client = Client::given(arguments.url, arguments.key)?;
+    let client = Client::given(arguments.server, arguments.key)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.action {

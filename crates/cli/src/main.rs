@@ -36,6 +36,7 @@ mod template;
 mod top;
 mod units;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,9 @@ use silica_store::StoreError;
 
 /// The first argument with which the engine starts this program as a zone. Not for users.
 const ZONE_ARGUMENT: &str = "__zone";
+
+/// What is logged unless `SILICA_LOG` says otherwise. A certificate that is refused is told as an error.
+const LOG_DEFAULT: &str = "warn,rustls_platform_verifier=off";
 
 /// A code interpreter you own: untrusted Python, contained, in milliseconds.
 #[derive(Debug, Parser)]
@@ -89,10 +93,11 @@ fn main() -> ExitCode {
     // The server's log is part of its configuration.
     if !matches!(command, Command::Serve(_)) {
         let filter = tracing_subscriber::EnvFilter::try_from_env("SILICA_LOG")
-            .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+            .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOG_DEFAULT));
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
             .log_internal_errors(false)
             .init();
     }
@@ -102,7 +107,7 @@ fn main() -> ExitCode {
         Command::Ask(arguments) => ask::run(&arguments),
         Command::Chat(arguments) => ask::chat(&arguments),
         Command::Check(arguments) => check::run(&arguments),
-        Command::Top(arguments) => top::run(&arguments),
+        Command::Top(arguments) => top::run(arguments),
         Command::Approvals(arguments) => approvals::run(arguments),
         Command::Template(arguments) => template::run(arguments),
         Command::Key(arguments) => key::run(arguments),

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::client::Client;
+use crate::client::{Client, ServerArgs};
 use frame::Frame;
 use view::plain;
 
@@ -34,9 +34,8 @@ const DETAIL_CHARACTERS_MAX: usize = 300;
 /// Arguments of `silica top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// The server [default: SILICA_URL, else http://127.0.0.1:8585]
-    #[arg(long)]
-    url: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// An admin key [default: SILICA_KEY]
     #[arg(long)]
     key: Option<String>,
@@ -67,8 +66,8 @@ pub(crate) enum Sort {
     Id,
 }
 
-pub(crate) fn run(arguments: &TopArgs) -> Result<i32> {
-    let client = Client::given(arguments.url.clone(), arguments.key.clone())?;
+pub(crate) fn run(arguments: TopArgs) -> Result<i32> {
+    let client = Client::given(arguments.server, arguments.key)?;
     let on_terminal = io::stdout().is_terminal();
     let looks = match arguments.count {
         Some(count) => Some(count),

@@ -1,12 +1,11 @@
-//! Addresses and answers taken apart, looks compared, and nothing shown that a terminal obeys.
+//! Looks compared, and nothing shown that a terminal obeys.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::Sort;
 use super::frame::Frame;
 use super::view::{json, plain, screen, table};
-use crate::client::{Client, parse};
 
 const URL: &str = "http://localhost:8585";
 
@@ -165,72 +164,4 @@ fn long_words_make_room_for_numbers() {
         sbx_0123456~  somebody w~  code-inter~  idle       3     -   50.0M   0s    1h00m
     "]]
     .assert_eq(&format!("{}\n", lines[1..].join("\n")));
-}
-
-fn address(url: &str, expected: &Expect) {
-    let client = Client::new(url, "silica_1");
-    expected.assert_eq(&match client {
-        Ok(client) => format!("{client:?}"),
-        Err(error) => error.to_string(),
-    });
-}
-
-#[test]
-fn addresses_are_taken_apart() {
-    address("http://127.0.0.1:8585", &expect![[r#"Client(127.0.0.1, 8585, "")"#]]);
-    address("http://host/silica/", &expect![[r#"Client(host, 80, "/silica")"#]]);
-    address("http://[::1]:99", &expect![[r#"Client(::1, 99, "")"#]]);
-    address("http://[::1]", &expect![[r#"Client(::1, 80, "")"#]]);
-    address(
-        "https://host",
-        &expect!["this speaks plain http only; give it the address behind the proxy that has TLS"],
-    );
-    let example = "is not an address; write for example http://127.0.0.1:8585";
-    for wrong in [
-        "",
-        "host:1",
-        "http://",
-        "http://:80",
-        "http://h:x",
-        "http://h:99999",
-        "http://u@h",
-        "http://h/\r\nX: y",
-        "http://h\n",
-        "http://[::1",
-        "http://[::1]x",
-        "http://h?x",
-    ] {
-        let error = Client::new(wrong, "silica_1").unwrap_err().to_string();
-        assert_eq!(error, format!("{wrong:?} {example}"));
-    }
-    for key in ["", "a b", "a\r\nX: y", "ä"] {
-        let error = Client::new(URL, key).unwrap_err().to_string();
-        assert_eq!(error, "the key is not one: it has strange characters");
-    }
-    let client = Client::new(URL, "silica_secret").unwrap();
-    assert!(!format!("{client:?}").contains("secret"));
-}
-
-fn answer(bytes: &str, expected: &Expect) {
-    expected.assert_eq(&match parse(bytes.as_bytes()) {
-        Ok(answer) => format!("{} {:?}", answer.status, String::from_utf8(answer.body).unwrap()),
-        Err(error) => error.to_string(),
-    });
-}
-
-#[test]
-fn answers_are_taken_apart() {
-    answer("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", &expect![[r#"200 "{}""#]]);
-    answer("HTTP/1.0 404 Not Found\r\n\r\nto the end", &expect![[r#"404 "to the end""#]]);
-    answer("HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}more", &expect![[r#"200 "{}""#]]);
-    answer("HTTP/1.1 200\r\ncontent-length: 3\r\n\r\n{}", &expect!["the answer was cut short"]);
-    answer("HTTP/1.1 200\r\ncontent-length: x\r\n\r\n{}", &expect!["the length is no number"]);
-    answer(
-        "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        &expect!["the answer is in pieces, which HTTP/1.0 does not know"],
-    );
-    answer("HTTP/2 200\r\n\r\n", &expect!["the first line is none of HTTP/1"]);
-    answer("SSH-2.0-x 200\r\n\r\n", &expect!["the first line is none of HTTP/1"]);
-    answer("HTTP/1.1 200 OK\r\n", &expect!["the answer has no head"]);
-    answer("", &expect!["the answer has no head"]);
 }

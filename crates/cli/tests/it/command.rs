@@ -315,20 +315,21 @@ fn help_of_top() {
     check_help(
         &["top", "--help"],
         &expect![[r"
-        Watch the sandboxes of a running server
+            Watch the sandboxes of a running server
 
-        Usage: silica top [OPTIONS]
+            Usage: silica top [OPTIONS]
 
-        Options:
-              --url <URL>      The server [default: SILICA_URL, else http://127.0.0.1:8585]
-              --key <KEY>      An admin key [default: SILICA_KEY]
-          -n <COUNT>           Look so often, then stop
-              --once           Look once; the same as -n 1, and as writing to a file or pipe
-              --json           Print each look as one line of JSON
-              --sort <COLUMN>  What comes first [default: cpu] [possible values: cpu, memory, cells, age,
-                               expires, owner, id]
-          -h, --help           Print help
-    "]],
+            Options:
+                  --url <URL>      The server [default: SILICA_URL, else http://127.0.0.1:8585]
+                  --ca <FILE>      A certificate to trust beside the system's, PEM [default: SILICA_CA]
+                  --key <KEY>      An admin key [default: SILICA_KEY]
+              -n <COUNT>           Look so often, then stop
+                  --once           Look once; the same as -n 1, and as writing to a file or pipe
+                  --json           Print each look as one line of JSON
+                  --sort <COLUMN>  What comes first [default: cpu] [possible values: cpu, memory, cells, age,
+                                   expires, owner, id]
+              -h, --help           Print help
+        "]],
     );
 }
 

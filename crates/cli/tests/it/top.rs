@@ -108,6 +108,20 @@ fn fake_server_in_turn(answers: &[&str]) -> String {
     url
 }
 
+/// Says the same to everybody, whatever it hears first.
+fn deaf_server(words: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream: TcpStream = stream.unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(words.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
 const HOSTILE: &str = "\x1b[31m\x07\x1b]0;title\x07\u{9b}2J\u{202e}evil\r\n\u{7f}\x1b[?1049l";
 
 /// A server whose every text tries to steer the terminal.
@@ -118,7 +132,7 @@ fn hostile_server() -> String {
         "usage": {"at": HOSTILE, "cpu_ms": 1, "memory_bytes": 1},
     });
     let body = json!({"at": "2026-01-01T00:00:00Z", "sandboxes": [sandbox]});
-    fake_server(&format!("HTTP/1.1 200 {HOSTILE}\r\n\r\n{body}"))
+    fake_server(&format!("HTTP/1.1 200 OK\r\n\r\n{body}"))
 }
 
 #[track_caller]
@@ -141,6 +155,10 @@ fn hostile_texts_do_not_reach_a_pipe() {
     let ran = finish(&mut top(&url, "key", &[]));
     assert_eq!(ran.status, 125, "{ran:?}");
     assert!(ran.stderr.contains("answered 500: ?[31m"), "{ran:?}");
+    assert_harmless(&ran.stderr);
+    let url = fake_server(&format!("HTTP/1.1 200 {HOSTILE}\r\n{HOSTILE}: {HOSTILE}\r\n\r\n{{}}"));
+    let ran = finish(&mut top(&url, "key", &[]));
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
     assert_harmless(&ran.stderr);
 }
 
@@ -226,19 +244,20 @@ fn server_that_cannot_be_used_is_said() {
     "]],
     );
     check(
-        "https://localhost",
+        &deaf_server("HTTP/1.1 400 Bad Request\r\n\r\n").replace("http:", "https:"),
         "key",
         expect![[r"
-        silica: this speaks plain http only; give it the address behind the proxy that has TLS
-    "]],
+            silica: URL does not speak TLS; its address begins with http:
+              because: received corrupt message of type InvalidContentType
+        "]],
     );
     check(
         &fake_server("SSH-2.0-OpenSSH_9.9\r\n"),
         "key",
         expect![[r"
-        silica: URL does not speak HTTP
-          because: the answer has no head
-    "]],
+            silica: no HTTP came from URL
+              because: invalid HTTP version parsed
+        "]],
     );
     check(
         &fake_server("HTTP/1.1 200 OK\r\n\r\n<html>"),
@@ -255,6 +274,10 @@ fn server_that_cannot_be_used_is_said() {
         silica: URL answered 404: the answer is not from a Silica server
     "]],
     );
+    // A machine without certificates has no use for them either.
+    let mut bare = top("http://127.0.0.1:1", "key", &[]);
+    let bare = finish(bare.env("SSL_CERT_FILE", "/missing").env("SSL_CERT_DIR", "/missing"));
+    assert!(bare.stderr.starts_with("silica: cannot reach"), "{bare:?}");
     check(
         "http://localhost",
         "",

@@ -3,15 +3,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::Arc;
 
+use expect_test::expect;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::{Served, command};
-use crate::ground::{Ground, PATIENCE, PYTHON, finish};
+use crate::ground::{Ground, PATIENCE, PYTHON, SILICA, finish};
 
 /// A server with a certificate of its own, and what trusts it.
 struct Secured {
@@ -139,4 +141,29 @@ fn certificate_that_cannot_be_used_is_told() {
         assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
         assert!(ran.stderr.contains(named) && !ran.stderr.contains("panicked"), "{ran:?}");
     }
+}
+
+#[test]
+fn top_trusts_whom_it_is_told_to() {
+    let secured = Secured::new();
+    let port = secured.served.admin.address.port();
+    let certificate = secured.served.ground().home().join("tls.crt");
+    let top = |arguments: &[&str]| {
+        let mut command = Command::new(SILICA);
+        command.env_clear().env("SILICA_URL", format!("https://localhost:{port}"));
+        command
+            .env("SILICA_KEY", secured.served.admin.key.as_ref().unwrap())
+            .args(["top", "--json"]);
+        finish(command.args(arguments))
+    };
+    let refused = top(&[]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
+    expect![[r"
+        silica: the certificate of https://localhost:PORT is not trusted; if it is its own, give it by --ca
+          because: invalid peer certificate: UnknownIssuer
+    "]]
+    .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));
+    let looked = top(&["--ca", certificate.to_str().unwrap()]);
+    assert_eq!(looked.status, 0, "{looked:?}");
+    assert_eq!(looked.json()["sandboxes"], json!([]), "{looked:?}");
 }
