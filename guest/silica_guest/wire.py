@@ -16,6 +16,7 @@ HEAD_BYTES_MAX = 1 << 20
 BODY_BYTES_MAX = 64 << 20
 SMALL_BODY_BYTES = 64 << 10
 READ_BYTES = 64 << 10
+SOON_MILLIS = 100
 
 
 class WireError(Exception):
@@ -66,17 +67,18 @@ def decode_json_object(data: bytes) -> dict:
 
 
 def _waiter(fd: int):
-    """Returns what waits until there is something to read from a socket.
+    """Returns what waits for something to read from a socket, for a while.
 
-    Whoever sleeps in `read` is woken for nothing when the other side takes what was written. `poll` is
-    not, but costs more than it saves where its module has to be loaded first.
+    Whoever sleeps in `read` is woken for nothing when the other side takes what was written, which it
+    does soon. `poll` is not, but costs more than it saves where its module has to be loaded first; and
+    it would wait for ever on what the user has put in the socket's place, which `read` tells at once.
     """
     select = sys.modules.get("select")
     if select is None:
         return bool
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    return poll.poll
+    return lambda: poll.poll(SOON_MILLIS)
 
 
 class Channel:

@@ -8,6 +8,7 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
 from silica_guest import wire
 
 PATIENCE_SECONDS = 5
@@ -25,7 +26,17 @@ def sleeps(pid: int) -> int:
     raise TimeoutError("it never sleeps")
 
 
-def test_whoever_waits_is_not_woken_when_the_host_reads():
+def test_whoever_waits_notices_that_its_socket_was_replaced():
+    ours, theirs = socket.socketpair()
+    channel = wire.Channel(theirs.fileno())
+    reader, writer = os.pipe()
+    os.dup2(writer, theirs.fileno())
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        channel.receive()
+
+
+def test_whoever_waits_is_not_woken_when_the_host_reads(monkeypatch):
+    monkeypatch.setattr(wire, "SOON_MILLIS", PATIENCE_SECONDS * 1000)
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
