@@ -134,7 +134,7 @@ const OWN: [Section; 10] = [
     Section {
         table: "floor",
         title: "Where the time of a life goes",
-        about: "Lives a second by sixteen clients, and in turn with that the parts of one, each with all processors busy with nothing else: to make and end an empty sandbox, which is namespaces, control groups and mounts of its own; to fork an interpreter with the template's modules, have it print and end; to answer three empty requests. A life needs all three; entering the jail, filters and the audit log come on top. The program that counts the first two is a simple one in Python: a yardstick of this machine and this minute, and no limit.",
+        about: "Lives a second by sixteen clients, and of the parts of a life, each with all processors busy with nothing else: to make and end an empty sandbox, which is namespaces, control groups and mounts of its own; to fork an interpreter with the template's modules, have it print and end; to answer three empty requests. A life needs all of it, and entering the jail, filters and the audit log come on top. The program that counts sandboxes and interpreters is a simple one in Python: a yardstick of this machine in this run, and no limit.",
     },
     Section {
         table: "library-shell",
