@@ -45,10 +45,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let rounds = bench.pick(1, 7);
     let mut rows = [SILICA, NAMESPACES, PLACE, INTERPRETER, REQUESTS, ALL]
         .map(|who| (who, Samples::default()));
-    let guest = newest_guest(&bench.silica.home)?;
+    let mut served = bench.serve(POOL_SIZE)?;
+    let guest = newest_guest(served.home())?;
     let (guest, modules) = (guest.display().to_string(), bench.plain.preload().join(","));
     let scratch = bench.place.path().join("floor").display().to_string();
-    let mut served = bench.serve(POOL_SIZE)?;
     for _ in 0..rounds {
         served.wait_for_pool()?;
         let lives = served.rate(CLIENTS, LIVES_TIME, PRINT)?;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(crate) struct Served {
     key: String,
     pool: usize,
     /// Removed when the server is gone.
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
     connection: Option<Client>,
     sessions: HashMap<u64, String>,
     next: u64,
@@ -81,12 +81,17 @@ impl Served {
         let address = said["url"].as_str().unwrap_or_default().replace("http://", "");
         let key = said["key"].as_str().unwrap_or_default().to_owned();
         let (connection, sessions) = (None, HashMap::new());
-        Ok(Self { process, address, key, pool, _home: own, connection, sessions, next: 0 })
+        Ok(Self { process, address, key, pool, home: own, connection, sessions, next: 0 })
     }
 
     /// Where it is, and its first key as E2B's clients want to see it.
     pub(crate) fn url_and_key(&self) -> (String, String) {
         (format!("http://{}", self.address), self.key.replace("silica_", "e2b_"))
+    }
+
+    /// Its data directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// A connection of one's own.
