@@ -7,6 +7,7 @@
 pub(crate) mod launch;
 pub(crate) mod layout;
 pub(crate) mod master;
+pub(crate) mod network;
 pub(crate) mod stock;
 pub(crate) mod zygote;
 

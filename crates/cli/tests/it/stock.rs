@@ -1,5 +1,7 @@
 //! What the zone makes ahead for the customer it expects also fits the one who comes.
 
+use std::collections::HashSet;
+
 use rustix::process::Signal;
 use silica_domain::{Limits, Outcome};
 use silica_engine::template::{Home, TemplateName, load};
@@ -31,6 +33,13 @@ async fn printed(engine: &Engine, options: &CreateOptions, code: &str) -> String
     sandbox.destroy().await.unwrap();
     text
 }
+
+/// Prints the number of the network namespace, which unlike an inode's the kernel gives only once.
+const COOKIE: &str = "import socket\nwith socket.socket(socket.AF_UNIX) as s:\n    \
+                      print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 71, 8), 'little'), end='')";
+
+/// Sandboxes made one after the other: more than the stock holds, twice.
+const MANY: usize = 40;
 
 #[tokio::test]
 async fn another_disk_is_given_to_a_shell_made_ahead() {
@@ -129,4 +138,71 @@ async fn shells_made_ahead_that_are_killed_are_replaced() {
     assert_eq!(settled(&engine, &ground).await, before);
     engine.close().await;
     assert!(ground.groups().is_empty());
+}
+
+#[tokio::test]
+async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    // One socket of each common kind, closed without a word, an address of its own taken and given back.
+    let shown = format!(
+        "{COOKIE}\nfor kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n    \
+         with socket.socket(type=kind) as s: s.bind(('127.0.0.1', 0))\n\
+         s = socket.socket(socket.AF_UNIX); s.bind('\\0name'); s.close()\n\
+         for name in ('snmp', 'snmp6', 'netstat', 'dev', 'unix'):\n    \
+         print('', open(f'/proc/self/net/{{name}}').read(), end='')"
+    );
+    let (mut networks, mut counts) = (HashSet::new(), HashSet::new());
+    for _ in 0..MANY {
+        let text = printed(&engine, &ordinary, &shown).await;
+        let (network, rest) = text.split_once(' ').unwrap();
+        networks.insert(network.to_owned());
+        counts.insert(rest.to_owned());
+    }
+    assert!(networks.len() < MANY, "each had one of its own");
+    assert_eq!(counts.len(), 1, "{counts:?}");
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn network_that_somebody_has_used_is_not_used_again() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    let uses = [
+        // A packet over loopback, and one that nobody takes.
+        "u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); u.sendto(b'x', u.getsockname())",
+        "socket.socket().connect_ex(('127.0.0.1', 9))",
+        // An address to which there is no way: no packet at all, but the attempt is counted.
+        "u = socket.socket(type=socket.SOCK_DGRAM)\ntry: u.sendto(b'x', ('10.0.0.1', 9))\nexcept OSError: pass",
+        "u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.sendto(b'x', ('::1', 9))",
+        // A label that nobody else may use for some seconds, whether the socket is there or not.
+        "import struct; u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.setsockopt(41, 32, \
+         socket.inet_pton(socket.AF_INET6, '::1') + struct.pack('!I', 7) + struct.pack('BBHHHI', 0, 1, 1, 6, 6, 0))",
+    ];
+    let mut networks = HashSet::new();
+    for number in 0..MANY {
+        let code = format!("{COOKIE}\n{}", uses[number % uses.len()]);
+        networks.insert(printed(&engine, &ordinary, &code).await);
+    }
+    assert_eq!(networks.len(), MANY, "{networks:?}");
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn what_was_left_on_its_way_is_not_found_by_the_next() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    // A listener that is held by nobody but a message, which is held by nobody but itself.
+    let leave = "import array, socket\nl = socket.socket(socket.AF_UNIX); l.bind('\\0planted'); l.listen()\n\
+                 a, b = socket.socketpair()\nfor s in (l, a, b): a.sendmsg([b'x'], [(socket.SOL_SOCKET, \
+                 socket.SCM_RIGHTS, array.array('i', [s.fileno()]))])\nprint('left')";
+    let find = "import socket\nprint(socket.socket(socket.AF_UNIX).connect_ex('\\0planted'))";
+    for _ in 0..MANY / 2 {
+        assert_eq!(printed(&engine, &ordinary, leave).await, "left");
+        assert_eq!(printed(&engine, &ordinary, find).await, "111");
+    }
+    engine.close().await;
 }

@@ -137,10 +137,12 @@ pub(super) struct Master<'a> {
     next_layer: u64,
 }
 
-/// How long to wait for something to do: when the stock is low, when a group is still busy, and when
-/// there is nothing but worn zygotes to look for.
+/// How long to wait for something to do: when the stock is low, when a group is still busy, when there
+/// are network namespaces that somebody may want again, and when there is nothing but worn zygotes to
+/// look for.
 const TICK_LOW: Duration = Duration::from_millis(1);
 const TICK_BUSY: Duration = Duration::from_millis(5);
+const TICK_SPARE: Duration = Duration::from_millis(100);
 const TICK_IDLE: Duration = Duration::from_secs(5);
 
 /// Serves the engine until it goes. Returns the exit status.
@@ -184,10 +186,8 @@ impl<'a> Master<'a> {
         let mut packet = vec![0; PACKET_BYTES_MAX];
         loop {
             let ready = self.wait()?;
-            if ready.is_idle() && self.may_replenish() {
-                let shells = &self.shells;
-                let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
-                self.stock.replenish(&self.groups, &uid_is_used);
+            if ready.is_idle() {
+                self.use_the_pause();
             }
             if ready.signals {
                 self.reap()?;
@@ -227,15 +227,14 @@ impl<'a> Master<'a> {
                 }
             }
         }
-        let dead = |shell: &Shell| matches!(shell.state, ShellState::Dead);
-        let dying = !self.leftovers.is_empty() || self.shells.values().any(dead);
         // While a sandbox dies there is time; otherwise wait to see whether somebody wants one.
         let ending = self.shells.values().any(|shell| !shell.destroyers.is_empty());
-        let tick = match (self.may_replenish(), ending, dying) {
-            (true, true, _) => Duration::ZERO,
-            (true, false, _) => TICK_LOW,
-            (false, _, true) => TICK_BUSY,
-            (false, _, false) => TICK_IDLE,
+        let tick = match (self.may_replenish(), ending) {
+            (true, true) => Duration::ZERO,
+            (true, false) => TICK_LOW,
+            (false, _) if self.is_dying() => TICK_BUSY,
+            (false, _) if self.stock.networks.has_spare() => TICK_SPARE,
+            (false, _) => TICK_IDLE,
         };
         let timeout = rustix::event::Timespec::try_from(tick).expect("a few seconds fit");
         let mut polled: Vec<PollFd<'_>> =
@@ -251,6 +250,23 @@ impl<'a> Master<'a> {
             }
         }
         Ok(ready)
+    }
+
+    /// Does what is better done while nobody waits.
+    fn use_the_pause(&mut self) {
+        if self.may_replenish() {
+            let shells = &self.shells;
+            let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
+            self.stock.replenish(&self.groups, &uid_is_used);
+        } else if !self.is_dying() {
+            self.stock.networks.forget_spare();
+        }
+    }
+
+    /// Whether something that has died is still to be cleared away.
+    fn is_dying(&self) -> bool {
+        let dead = |shell: &Shell| matches!(shell.state, ShellState::Dead);
+        !self.leftovers.is_empty() || self.shells.values().any(dead)
     }
 
     /// Whether there is something to make ahead and nobody who would wait for it.

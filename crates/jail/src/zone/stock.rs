@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 
@@ -16,6 +16,7 @@ use crate::cgroup::{GroupLimits, Groups, Meter};
 use crate::protocol::{self, Failure};
 use crate::shell::{self, Preparation, Step};
 use crate::sys::{self, Forked};
+use crate::zone::network::Networks;
 
 /// How many are kept, and how many of them blank.
 const STOCK: usize = 16;
@@ -61,7 +62,8 @@ pub(crate) struct Wish {
 /// Things made ahead.
 #[derive(Debug)]
 pub(crate) struct Stock {
-    own_network: OwnedFd,
+    /// Where blanks are forked.
+    pub(crate) networks: Networks,
     unique_ids: bool,
     next_uid: u32,
     blanks: VecDeque<Blank>,
@@ -75,10 +77,10 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// An empty stock; remembers the zone's own network namespace to return to.
+    /// An empty stock, for the zone whose network namespace the calling thread is in.
     pub(crate) fn new(unique_ids: bool) -> io::Result<Self> {
         Ok(Self {
-            own_network: open_network()?,
+            networks: Networks::new()?,
             unique_ids,
             next_uid: FIRST_UID,
             blanks: VecDeque::new(),
@@ -243,13 +245,12 @@ impl Stock {
         }
     }
 
-    /// Forks into new namespaces, the network one with nothing but loopback, which is up.
-    fn fork_init(&self) -> io::Result<Forked> {
-        sys::unshare(libc::CLONE_NEWNET)?;
-        let forked = sys::loopback_up().and_then(|()| sys::fork_into(shell::NAMESPACES));
+    /// Forks into new namespaces, and into a network one with nothing but loopback, which is up.
+    fn fork_init(&mut self) -> io::Result<Forked> {
+        let forked = self.networks.enter().and_then(|()| sys::fork_into(shell::NAMESPACES));
         // The child stays there, and has not the right to leave.
         if !matches!(forked, Ok(Forked::Child)) {
-            sys::setns(self.own_network.as_fd(), libc::CLONE_NEWNET)?;
+            self.networks.come_back()?;
         }
         forked
     }
@@ -303,8 +304,4 @@ fn write_maps(pid: Pid, uid: u32) -> io::Result<()> {
     std::fs::write(file("setgroups"), "deny")?;
     std::fs::write(file("uid_map"), &line)?;
     std::fs::write(file("gid_map"), &line)
-}
-
-fn open_network() -> io::Result<OwnedFd> {
-    Ok(File::open("/proc/self/ns/net")?.into())
 }

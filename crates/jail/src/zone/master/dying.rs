@@ -86,11 +86,15 @@ impl Master<'_> {
             if self.groups.remove(&self.shells[&id].group).is_err() {
                 continue;
             }
-            let shell = self.shells.remove(&id).expect("listed above");
+            let mut shell = self.shells.remove(&id).expect("listed above");
             self.kernels.retain(|_, kernel| kernel.shell != id);
             self.commands.retain(|_, command| command.shell != id);
-            let destroyers = shell.destroyers.clone();
-            // Its namespaces, and with them its mounts, go before anybody hears of it.
+            let destroyers = std::mem::take(&mut shell.destroyers);
+            // The gate wants the network namespace first. A shell that never stood has handed none over.
+            if let Some(network) = shell.namespaces.drain(..).next() {
+                self.stock.networks.take_back(network);
+            }
+            // Its other namespaces, and with them its mounts, go before anybody hears of it.
             drop(shell);
             for number in destroyers {
                 self.reply(number, Ok(Answer::Done))?;

@@ -1,0 +1,114 @@
+//! Network namespaces for sandboxes: loopback, nothing else, and nothing of anybody.
+//!
+//! To make one and to take it down is a tenth of all that the machine does for a short sandbox, and most
+//! code opens no socket that is ever heard of. So the namespace of a sandbox that has ended may be given
+//! to the next one, if nothing in it tells that it was: no socket is left in it, and of all that the
+//! kernel counts for a network namespace nothing has been counted. One packet over loopback, or one
+//! address that was looked for in vain, and it goes. What cannot be counted cannot have changed: a guest
+//! has no right over its namespace, so addresses, routes and settings are as they were made.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::sys;
+
+/// How many are kept at most; more than the stock holds could never be used soon.
+const SPARE_MAX: usize = 16;
+
+/// What the kernel tells of the calling thread's network namespace: packets and errors of every
+/// protocol and of the interface, and labels of flows, which outlive their socket.
+const COUNTED: [&str; 5] = ["snmp", "snmp6", "netstat", "dev", "ip6_flowlabel"];
+
+/// Where it tells; of this thread, and not of the process's first one.
+const TOLD: &str = "/proc/thread-self/net";
+
+/// What the first line of `sockstat` says of a namespace in which there is no socket of any kind, not
+/// even one that its last process has left on its way to another.
+const NO_SOCKETS: &str = "sockets: used 0";
+
+/// Far more than the kernel says in any of these files.
+const TOLD_BYTES_MAX: u64 = 64 << 10;
+
+/// What the kernel tells of one, file by file; `None` for one that this kernel does not have.
+type Counts = [Option<String>; COUNTED.len()];
+
+/// The zone's own network namespace, and those that may be used again.
+#[derive(Debug)]
+pub(crate) struct Networks {
+    own: OwnedFd,
+    spare: Vec<OwnedFd>,
+    /// What is counted in a new one.
+    new: Option<Counts>,
+}
+
+impl Networks {
+    /// Remembers the one that the calling thread is in, to return to.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { own: File::open("/proc/self/ns/net")?.into(), spare: Vec::new(), new: None })
+    }
+
+    /// Takes the calling thread into one that is new, or cannot be told from it. It may be anywhere
+    /// after an error, until it has come back.
+    pub(crate) fn enter(&mut self) -> io::Result<()> {
+        while let Some(spare) = self.spare.pop() {
+            sys::setns(spare.as_fd(), libc::CLONE_NEWNET)?;
+            if self.is_like_new() {
+                return Ok(());
+            }
+        }
+        sys::unshare(libc::CLONE_NEWNET)?;
+        sys::loopback_up()?;
+        if self.new.is_none() {
+            // A kernel that does not tell is one on which none is used again.
+            self.new = counts().ok();
+        }
+        Ok(())
+    }
+
+    /// Takes the calling thread back to the zone's own.
+    pub(crate) fn come_back(&self) -> io::Result<()> {
+        sys::setns(self.own.as_fd(), libc::CLONE_NEWNET)
+    }
+
+    /// Takes one back whose sandbox has ended. It is looked at when it is wanted again.
+    pub(crate) fn take_back(&mut self, network: OwnedFd) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(network);
+        }
+    }
+
+    /// Whether there are any to be used again.
+    pub(crate) fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// Gives up those that nobody has wanted.
+    pub(crate) fn forget_spare(&mut self) {
+        self.spare.clear();
+    }
+
+    /// Whether the calling thread's cannot be told from a new one.
+    fn is_like_new(&self) -> bool {
+        let empty = tell("sockstat").is_ok_and(|text| text.lines().next() == Some(NO_SOCKETS));
+        empty && self.new.is_some() && counts().ok() == self.new
+    }
+}
+
+fn counts() -> io::Result<Counts> {
+    let mut counts = Counts::default();
+    for (count, file) in counts.iter_mut().zip(COUNTED) {
+        *count = match tell(file) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(counts)
+}
+
+fn tell(file: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(format!("{TOLD}/{file}"))?.take(TOLD_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
