@@ -43,7 +43,7 @@ class Gate:
         # back would write to pages.
         library, libc = ctypes.PyDLL(path), ctypes.PyDLL(None)
         self._sock = ctypes.c_int(sock)
-        self._fork = _bare_fork(libc)
+        self._fork = bare_fork(libc)
         self._each_library = libc.dl_iterate_phdr
         self._lock = library.silica_zygote_lock
         self._gather = library.silica_gather_libraries
@@ -62,7 +62,7 @@ class Gate:
         return self._serve(self._sock, self._fork)
 
 
-def _bare_fork(libc: ctypes.PyDLL):
+def bare_fork(libc: ctypes.PyDLL):
     """Returns a fork that runs none of Python's hooks, and none of the libraries' where there is one.
 
     A process with one thread has no lock that another thread could hold, so the hooks have

@@ -18,6 +18,8 @@ CONTROL_FD = 3
 EXIT_WIRE_BROKEN = 120
 RESULTS_MAX = 64
 RESULT_BYTES_MAX = 8 << 20
+# A statement, and one call that prints: the two ways in which cells are compiled and run.
+REHEARSAL = ("pass", "print(end='')")
 
 
 class Interrupts:
@@ -76,9 +78,23 @@ class Kernel:
         self.seq = 0
         shell.emit = self.emit
 
+    def greet(self) -> None:
+        """Says the first word."""
+        self.send({"type": "hello", "version": wire.VERSION, "python": sys.version.split()[0], "pid": self.pid})
+
+    def rehearse(self) -> None:
+        """Runs cells that nobody sent and forgets them, while the host is busy with the first word.
+
+        In a fork of a zygote the pages that a first cell writes to are this process's own after that.
+        """
+        for code in REHEARSAL:
+            self.shell.run(code)
+            self.shell.finish()
+        interpreter.flush_streams()
+        self.shell.start_over()
+
     def loop(self) -> None:
         """Serves until shutdown or the end of the stream."""
-        self.send({"type": "hello", "version": wire.VERSION, "python": sys.version.split()[0], "pid": self.pid})
         while True:
             frame = self.channel.receive()
             if frame is None:
@@ -128,8 +144,6 @@ class Kernel:
             # A child of the user's own fork came back from the cell: the parent speaks for it.
             interpreter.flush_streams()
             os._exit(exit_code)
-        if head.get("rehearsal"):
-            self.shell.start_over()
         self.report(status, exit_code, error)
 
     def attempt(self, code: str) -> BaseException | None:
@@ -311,12 +325,16 @@ def serve(shell: Shell | None = None) -> None:
         os.set_inheritable(CONTROL_FD, False)
         os.set_blocking(CONTROL_FD, True)
         os.register_at_fork(after_in_child=_close_control)
-        if shell is None:
+        forked = shell is not None
+        if not forked:
             # A zygote has done both before the fork.
             interpreter.configure_streams()
             shell = Shell()
         kernel = Kernel(wire.Channel(CONTROL_FD), shell)
         kernel.interrupts.restore()
+        kernel.greet()
+        if forked:
+            kernel.rehearse()
         kernel.loop()
         code = 0
     finally:

@@ -99,6 +99,10 @@ class Shell:
         """Forgets that cells have run, but not what they left in the namespace."""
         for number in range(1, self.count + 1):
             self.namespace.pop(f"_i{number}", None)
+        self.namespace.update(_i="", _ii="", _iii="")
+        if "linecache" in sys.modules:
+            for filename in self.sources:
+                sys.modules["linecache"].cache.pop(filename, None)
         self.count = 0
         self.last_input = ""
         self.recent = ("", "", "")

@@ -16,7 +16,7 @@ import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from silica_guest import bundles, interpreter, kernel, reseed, wire  # noqa: E402
+from silica_guest import bundles, immortal, interpreter, kernel, reseed, wire  # noqa: E402
 from silica_guest.shell import Shell  # noqa: E402
 
 MASTER_FD = 3
@@ -107,12 +107,15 @@ def rehearse_kernel(shell: Shell) -> None:
     with ours, theirs:
         host = wire.Channel(ours.fileno())
         host.send({"type": "setup", "env": {"SILICA_REHEARSAL": "1"}, "argv": [""], "cwd": "/"})
-        host.send({"type": "run", "cell": 1, "rehearsal": True})
+        host.send({"type": "run", "cell": 1})
         host.send({"type": "run", "cell": 2, "env": {}}, b"print('warm')")
         host.send({"type": "run", "cell": 3}, b"x = 1\nx")
         host.send({"type": "ack", "seq": 1})
         host.send({"type": "shutdown"})
-        kernel.Kernel(wire.Channel(theirs.fileno()), shell).loop()
+        rehearsing = kernel.Kernel(wire.Channel(theirs.fileno()), shell)
+        rehearsing.greet()
+        rehearsing.rehearse()
+        rehearsing.loop()
     _signal.signal(_signal.SIGINT, handler)
     del os.environ["SILICA_REHEARSAL"]
 
@@ -200,6 +203,7 @@ def settle() -> None:
         # matplotlib empties this cache in every child, and freeing the fonts dirties 150 pages.
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     gc.collect()
+    immortal.make_immortal()
     fill_gaps()
     # Out of the collector's reach, so that it does not write to their headers.
     gc.freeze()

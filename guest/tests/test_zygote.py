@@ -124,13 +124,15 @@ guest.close()
 channel = wire.Channel(host.fileno())
 hello = channel.receive()[0]
 assert hello["pid"] == gate.pid
-channel.send({"type": "run", "cell": 1}, b"print('in the child', __name__)")
+code = b"import linecache; print('in the child', __name__, [_i, _ii, _iii], In[:-1], Out, list(linecache.cache))"
+channel.send({"type": "run", "cell": 1}, code)
 done = channel.receive()[0]
 channel.send({"type": "shutdown"})
 os.waitpid(gate.pid, 0)
 print(done["status"], done["count"])
 """
-    assert run(body, []) == "in the child __main__\nok 1\n"
+    # Of what it has rehearsed it shows nothing.
+    assert run(body, []) == "in the child __main__ ['', '', ''] [''] {} ['Cell In[1]']\nok 1\n"
 
 
 def test_failed_preload_is_reported(tmp_path):

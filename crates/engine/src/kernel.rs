@@ -187,7 +187,6 @@ pub struct Kernel {
     next_cell: u64,
     greeted: bool,
     alive: bool,
-    rehearsing: bool,
     /// Variables for the next cell alone.
     lent: BTreeMap<String, String>,
     /// The zone's answer, looked at only if the interpreter never speaks.
@@ -232,7 +231,6 @@ impl Kernel {
             next_cell: 1,
             greeted: false,
             alive: true,
-            rehearsing: false,
             lent: BTreeMap::new(),
             entered: None,
         };
@@ -317,16 +315,6 @@ impl Kernel {
         let report = cell::run(self, code, limits, watcher, controls).await?;
         self.alive = report.kernel_lives;
         Ok(report)
-    }
-
-    /// Runs an empty cell that the guest forgets: the pages that a first cell touches are then the
-    /// interpreter's own.
-    pub(crate) async fn rehearse(&mut self) -> Result<(), KernelError> {
-        let (_keep, mut controls) = mpsc::channel(1);
-        self.rehearsing = true;
-        let run = self.run("pass", &Limits::default(), &mut Unwatched, &mut controls).await;
-        self.rehearsing = false;
-        run.map(drop)
     }
 
     /// Whether cells can still be run. Asks the kernel too, because word of an end takes a moment to

@@ -118,7 +118,7 @@ fn complain(error: &CreateError) {
     tracing::warn!(error, "a sandbox for the pool could not be made");
 }
 
-/// Makes one and has it rehearse.
+/// Makes one that somebody can use at once.
 async fn make(
     pool: &Pool,
     zone: &ZoneHandle,
@@ -133,6 +133,6 @@ async fn make(
     };
     let mut sandbox = Sandbox::create(zone, plan, containment.clone()).await?;
     sandbox.ready().await?;
-    sandbox.rehearse().await?;
+    sandbox.look_ahead();
     Ok(sandbox)
 }

@@ -146,11 +146,9 @@ impl Sandbox {
         self.kernel()?.set_up(setup).await
     }
 
-    /// Does ahead what the first cell would otherwise wait for.
-    pub(crate) async fn rehearse(&mut self) -> Result<(), KernelError> {
-        self.kernel()?.rehearse().await?;
+    /// Does ahead what the first cell would otherwise wait for; the interpreter does its part by itself.
+    pub(crate) fn look_ahead(&mut self) {
         self.seen = self.files.glance().ok().flatten();
-        Ok(())
     }
 
     /// Runs one cell.

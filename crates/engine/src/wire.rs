@@ -34,12 +34,11 @@ const METADATA_BYTES_MAX: usize = 128 * 1024;
 pub(crate) enum ToGuest<'a> {
     /// Before the first cell.
     Setup { env: &'a BTreeMap<String, String>, argv: &'a [String], cwd: &'a str },
-    /// Run the body as a cell; a rehearsal does not count as one.
+    /// Run the body as a cell.
     Run {
         cell: u64,
         results_max: u32,
         result_bytes_max: u64,
-        rehearsal: bool,
         /// Variables for this cell alone.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         env: &'a BTreeMap<String, String>,

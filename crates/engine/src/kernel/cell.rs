@@ -108,9 +108,8 @@ pub(super) async fn run(
     };
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
-    let rehearsal = kernel.rehearsing;
     let lent = std::mem::take(&mut kernel.lent);
-    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, rehearsal, env: &lent };
+    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &lent };
     let end = match kernel.tell(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
