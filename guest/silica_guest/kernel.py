@@ -85,9 +85,12 @@ class Kernel:
     def rehearse(self) -> None:
         """Runs cells that nobody sent and forgets them, while the host is busy with the first word.
 
-        In a fork of a zygote the pages that a first cell writes to are this process's own after that.
+        In a fork of a zygote the pages that a first cell writes to are this process's own after that. A host that
+        has sent more already is not kept waiting.
         """
         for code in REHEARSAL:
+            if self.channel.has_input():
+                break
             self.shell.run(code)
             self.shell.finish()
         interpreter.flush_streams()

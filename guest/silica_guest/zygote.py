@@ -105,6 +105,9 @@ def rehearse_kernel(shell: Shell) -> None:
     handler = _signal.getsignal(_signal.SIGINT)
     ours, theirs = socket.socketpair()
     with ours, theirs:
+        rehearsing = kernel.Kernel(wire.Channel(theirs.fileno()), shell)
+        rehearsing.greet()
+        rehearsing.rehearse()
         host = wire.Channel(ours.fileno())
         host.send({"type": "setup", "env": {"SILICA_REHEARSAL": "1"}, "argv": [""], "cwd": "/"})
         host.send({"type": "run", "cell": 1})
@@ -112,9 +115,6 @@ def rehearse_kernel(shell: Shell) -> None:
         host.send({"type": "run", "cell": 3}, b"x = 1\nx")
         host.send({"type": "ack", "seq": 1})
         host.send({"type": "shutdown"})
-        rehearsing = kernel.Kernel(wire.Channel(theirs.fileno()), shell)
-        rehearsing.greet()
-        rehearsing.rehearse()
         rehearsing.loop()
     _signal.signal(_signal.SIGINT, handler)
     del os.environ["SILICA_REHEARSAL"]

@@ -1,15 +1,22 @@
 //! `print(1)` in a session that lives: there and back.
 
+use std::time::Instant;
+
 use anyhow::Result;
 
 use super::{Bench, Opened, POOL_SIZE, PRINT, SILICA, open_all};
 use crate::interleave::{Effort, Lane, interleave};
 use crate::peers::{Contender, IPYKERNEL, PLAIN, Sessions};
-use crate::results::{Absent, Results};
+use crate::results::{Absent, Results, Table};
+use crate::silica::Served;
 
 /// Cells in a row: a session is used cell after cell. One cell alone between nine other programs is in
 /// the table of its own, where the processor has nothing left of any of them.
 const IN_A_ROW: usize = 10;
+
+/// What a round trip is made of at least.
+const PARTS: &str = "warm-parts";
+const REQUEST: &str = "an empty request";
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let effort = bench.effort();
@@ -33,22 +40,47 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         bench.results.tables.push(table);
     }
     opened.into_iter().for_each(Opened::close);
+    let parts = parts(bench, &mut served, session, effort)?;
+    bench.results.tables.push(parts);
     promise(&mut bench.results);
     Ok(())
 }
 
+/// A round trip beside the two things that it holds: a request that asks for nothing, and a line through a
+/// pipe to a bare interpreter.
+fn parts(bench: &mut Bench, served: &mut Served, session: u64, effort: Effort) -> Result<Table> {
+    let (mut opened, _) = open_all(bench.peers.iter_mut().filter(|peer| peer.name == PLAIN));
+    let mut asking = served.client()?;
+    let ask = || {
+        let started = Instant::now();
+        asking.request("GET", "/healthz", &[])?;
+        Ok(started.elapsed())
+    };
+    let mut lanes = vec![
+        Lane::new(SILICA, true, || served.run(session, PRINT)?.printing("1")),
+        Lane::new(REQUEST, true, ask),
+    ];
+    lanes.extend(opened.iter_mut().map(|opened| {
+        opened.lane(|contender, session| contender.run(session, PRINT)?.printing("1"))
+    }));
+    let table = interleave(PARTS, lanes, Effort { in_a_row: IN_A_ROW, ..effort });
+    opened.into_iter().for_each(Opened::close);
+    Ok(table)
+}
+
 fn promise(results: &mut Results) {
-    let figures = |who| {
-        let row = results.table("warm")?.row(who)?;
+    let figures = |table, who| {
+        let row = results.table(table)?.row(who)?;
         Some((row.summary.p50, row.summary.p99))
     };
-    let (ours, pipe, jupyter) = (figures(SILICA), figures(PLAIN), figures(IPYKERNEL));
-    let Some((p50, p99)) = ours else { return };
+    let Some((p50, p99)) = figures("warm", SILICA) else { return };
+    let jupyter = figures("warm", IPYKERNEL);
+    let parts = [SILICA, REQUEST, PLAIN].map(|who| figures(PARTS, who));
     results.promise("P11", p50, "ms");
     results.promise("P12", p99, "ms");
-    if let Some((pipe_p50, pipe_p99)) = pipe {
-        results.promise("P11", p50 / pipe_p50, "×");
-        results.promise("P12", p99 / pipe_p99, "×");
+    if let [Some(whole), Some(request), Some(pipe)] = parts {
+        results.promise("P11", whole.0 / (request.0 + pipe.0), "×");
+        results.promise("P12", whole.1 / (request.1 + pipe.1), "×");
     }
     if let Some((jupyter, _)) = jupyter {
         results.promise("P13", p50 / jupyter, "×");

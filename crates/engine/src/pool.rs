@@ -17,6 +17,9 @@ use crate::zone::ZoneHandle;
 /// How long a refill waits after a sandbox was taken, unless none is left.
 const REFILL_PAUSE: Duration = Duration::from_millis(10);
 
+/// How long an interpreter is left alone after its first word, while it rehearses: as long as that takes.
+const REHEARSAL_PAUSE: Duration = Duration::from_millis(1);
+
 /// How long a failed refill waits before the next.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -134,5 +137,6 @@ async fn make(
     let mut sandbox = Sandbox::create(zone, plan, containment.clone()).await?;
     sandbox.ready().await?;
     sandbox.look_ahead();
+    tokio::time::sleep(REHEARSAL_PAUSE).await;
     Ok(sandbox)
 }

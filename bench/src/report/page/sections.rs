@@ -110,11 +110,16 @@ pub(super) const COMPARISONS: [Section; 18] = [
 ];
 
 /// Tables about Silica alone.
-const OWN: [Section; 10] = [
+const OWN: [Section; 11] = [
     Section {
         table: "files",
         title: "Files in and out",
         about: "A large CSV file over HTTP into a sandbox's memory and back, beside the same bytes through a bare socket.",
+    },
+    Section {
+        table: "warm-parts",
+        title: "What a round trip holds",
+        about: "`print(1)` in a live session, a request that asks for nothing, and a line through a pipe to a bare interpreter, ten in a row of each in turn. The first holds the other two.",
     },
     Section {
         table: "stages-calls",
