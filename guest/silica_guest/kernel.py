@@ -18,8 +18,8 @@ CONTROL_FD = 3
 EXIT_WIRE_BROKEN = 120
 RESULTS_MAX = 64
 RESULT_BYTES_MAX = 8 << 20
-# A statement, and one call that prints: the two ways in which cells are compiled and run.
-REHEARSAL = ("pass", "print(end='')")
+# Prints nothing. More than one call, by its last character, so that it is compiled the long way, which holds the short.
+REHEARSAL = "print(end='')\n"
 
 
 class Interrupts:
@@ -83,16 +83,15 @@ class Kernel:
         self.send({"type": "hello", "version": wire.VERSION, "python": sys.version.split()[0], "pid": self.pid})
 
     def rehearse(self) -> None:
-        """Runs cells that nobody sent and forgets them, while the host is busy with the first word.
+        """Runs a cell that nobody sent and forgets it, while the host is busy with the first word.
 
         In a fork of a zygote the pages that a first cell writes to are this process's own after that. A host that
         has sent more already is not kept waiting.
         """
-        for code in REHEARSAL:
-            if self.channel.has_input():
-                break
-            self.shell.run(code)
-            self.shell.finish()
+        if self.channel.has_input():
+            return
+        self.shell.run(REHEARSAL)
+        self.shell.finish()
         interpreter.flush_streams()
         self.shell.start_over()
 

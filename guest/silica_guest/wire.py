@@ -66,19 +66,11 @@ def decode_json_object(data: bytes) -> dict:
     return value
 
 
-def _waiter(fd: int):
-    """Returns what waits for something to read from a socket, for a while.
-
-    Whoever sleeps in `read` is woken for nothing when the other side takes what was written, which it
-    does soon. `poll` is not, but costs more than it saves where its module has to be loaded first; and
-    it would wait for ever on what the user has put in the socket's place, which `read` tells at once.
-    """
-    select = sys.modules.get("select")
-    if select is None:
-        return bool
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return lambda: poll.poll(SOON_MILLIS)
+def _poller(select, fd: int):
+    """Returns what tells whether there is something to read from a socket, by the module `select`."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return poller
 
 
 class Channel:
@@ -87,7 +79,8 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._buffer = bytearray()
-        self._wait = _waiter(fd)
+        select = sys.modules.get("select")
+        self._poller = select and _poller(select, fd)
 
     def send(self, head: dict, body: bytes = b"") -> None:
         """Writes one frame. The caller keeps signals from raising meanwhile."""
@@ -119,17 +112,21 @@ class Channel:
 
     def has_input(self) -> bool:
         """Tells whether the host has sent more, without waiting for it."""
-        if self._buffer:
-            return True
-        import select
+        if self._poller is None:
+            import select
 
-        return bool(select.select([self.fd], [], [], 0)[0])
+            self._poller = _poller(select, self.fd)
+        return bool(self._buffer or self._poller.poll(0))
 
     def _fill(self, size: int) -> bool:
         """Reads until `size` bytes are buffered; False when the stream ended cleanly before."""
         buffer = self._buffer
         while len(buffer) < size:
-            self._wait()
+            if self._poller is not None:
+                # Whoever sleeps in `read` is woken for nothing when the other side takes what was written, which
+                # it does soon. `poll` is not, but is not worth loading its module for; and it would wait for ever
+                # on what the user has put in the socket's place, which `read` tells at once.
+                self._poller.poll(SOON_MILLIS)
             chunk = os.read(self.fd, max(READ_BYTES, size - len(buffer)))
             if not chunk:
                 if buffer:
