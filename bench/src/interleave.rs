@@ -99,10 +99,14 @@ pub(crate) fn interleave(name: &str, mut lanes: Vec<Lane<'_>>, effort: Effort) -
     table
 }
 
-/// What an error says first, on one line: what a reader of a table needs.
+/// What an error says first, on one line: what a reader of a table needs. Where the bench stands on its
+/// machine is left out.
 pub(crate) fn first_line(error: &anyhow::Error) -> String {
     const LENGTH_MAX: usize = 200;
-    let text = format!("{error:#}");
+    let mut text = format!("{error:#}");
+    if let Ok(place) = std::env::current_dir() {
+        text = text.replace(&*place.to_string_lossy(), "…");
+    }
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
     line.chars().take(LENGTH_MAX).collect()
 }

@@ -49,6 +49,13 @@ fn failing_lane_says_why_and_others_go_on() {
 }
 
 #[test]
+fn reason_does_not_tell_where_the_bench_stands() {
+    let place = std::env::current_dir().unwrap();
+    let error = anyhow::anyhow!("no {}/target/bench here", place.display());
+    assert_eq!(super::first_line(&error), "no …/target/bench here");
+}
+
+#[test]
 fn slow_lane_stops_when_its_time_is_used_up() {
     let effort = Effort { lane: Duration::ZERO, ..EFFORT };
     let table = interleave("t", vec![Lane::new("slow", false, || Ok(Duration::ZERO))], effort);

@@ -17,7 +17,7 @@ use crate::zone::ZoneHandle;
 /// How long a refill waits after a sandbox was taken, unless none is left.
 const REFILL_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long an interpreter is left alone after its first word, while it rehearses: as long as that takes.
+/// How long an interpreter is left alone after its first word, while it rehearses, before it counts as ready.
 const REHEARSAL_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a failed refill waits before the next.

@@ -12,13 +12,17 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::sys;
+use crate::zone::stock::STOCK;
 
 /// How many are kept at most; more than the stock holds could never be used soon.
-const SPARE_MAX: usize = 16;
+const SPARE_MAX: usize = STOCK;
 
 /// What the kernel tells of the calling thread's network namespace: packets and errors of every
-/// protocol and of the interface, and labels of flows, which outlive their socket.
-const COUNTED: [&str; 5] = ["snmp", "snmp6", "netstat", "dev", "ip6_flowlabel"];
+/// protocol and of the interface.
+const COUNTED: [&str; 3] = ["snmp", "netstat", "dev"];
+
+/// The same of IPv6, where the kernel has it, with labels of flows, which outlive their socket.
+const COUNTED_OF_IPV6: [&str; 2] = ["snmp6", "ip6_flowlabel"];
 
 /// Where it tells; of this thread, and not of the process's first one.
 const TOLD: &str = "/proc/thread-self/net";
@@ -30,8 +34,8 @@ const NO_SOCKETS: &str = "sockets: used 0";
 /// Far more than the kernel says in any of these files.
 const TOLD_BYTES_MAX: u64 = 64 << 10;
 
-/// What the kernel tells of one, file by file; `None` for one that this kernel does not have.
-type Counts = [Option<String>; COUNTED.len()];
+/// What the kernel tells of one, file by file.
+type Counts = Vec<String>;
 
 /// The zone's own network namespace, and those that may be used again.
 #[derive(Debug)]
@@ -52,8 +56,7 @@ impl Networks {
     /// after an error, until it has come back.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         while let Some(spare) = self.spare.pop() {
-            sys::setns(spare.as_fd(), libc::CLONE_NEWNET)?;
-            if self.is_like_new() {
+            if sys::setns(spare.as_fd(), libc::CLONE_NEWNET).is_ok() && self.is_like_new() {
                 return Ok(());
             }
         }
@@ -96,13 +99,13 @@ impl Networks {
 }
 
 fn counts() -> io::Result<Counts> {
-    let mut counts = Counts::default();
-    for (count, file) in counts.iter_mut().zip(COUNTED) {
-        *count = match tell(file) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    let mut counts = COUNTED.map(tell).into_iter().collect::<io::Result<Counts>>()?;
+    for file in COUNTED_OF_IPV6 {
+        match tell(file) {
+            Ok(text) => counts.push(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
-        };
+        }
     }
     Ok(counts)
 }

@@ -19,7 +19,7 @@ use crate::sys::{self, Forked};
 use crate::zone::network::Networks;
 
 /// How many are kept, and how many of them blank.
-const STOCK: usize = 16;
+pub(crate) const STOCK: usize = 16;
 const BLANK: usize = 4;
 
 /// Ids handed out inside the zone: 0 is the zone's own, the top is the kernel's "nobody".
