@@ -35,6 +35,12 @@ def keep_objects_together(path: str = LIBRARY) -> bool:
     return True
 
 
+class Span(ctypes.Structure):
+    """The gate's `Span`."""
+
+    _fields_ = (("address", ctypes.c_size_t), ("size", ctypes.c_size_t))
+
+
 class Gate:
     """The native calls, looked up before there is anything to share with children."""
 
@@ -48,6 +54,11 @@ class Gate:
         self._lock = library.silica_zygote_lock
         self._gather = library.silica_gather_libraries
         self._serve = library.silica_zygote_serve
+        self._spans, self._span_count = None, ctypes.c_size_t(0)
+
+    def reseed(self, spans: list[tuple[int, int]]) -> None:
+        """Has every child's copy of these stretches of memory, address and size, filled with random bytes."""
+        self._spans, self._span_count = (Span * len(spans))(*spans), ctypes.c_size_t(len(spans))
 
     def lock(self) -> int:
         """Locks the zygote itself down; negative is failure."""
@@ -59,7 +70,7 @@ class Gate:
 
     def serve(self) -> int:
         """Forks on request. Returns 1 in each child, in its jail for good; in the zygote 0 or less, at the end."""
-        return self._serve(self._sock, self._fork)
+        return self._serve(self._sock, self._fork, self._spans, self._span_count)
 
 
 def bare_fork(libc: ctypes.PyDLL):

@@ -19,7 +19,8 @@ EXIT_WIRE_BROKEN = 120
 RESULTS_MAX = 64
 RESULT_BYTES_MAX = 8 << 20
 # Prints nothing. More than one call, by its last character, so that it is compiled the long way, which holds the short.
-REHEARSAL = "print(end='')\n"
+REHEARSAL = b"print(end='')\n"
+REHEARSAL_FRAME = wire.front_of({"type": "run", "cell": 0, "env": {}}, REHEARSAL) + REHEARSAL
 
 
 class Interrupts:
@@ -90,9 +91,10 @@ class Kernel:
         """
         if self.channel.has_input():
             return
-        self.shell.run(REHEARSAL)
-        self.shell.finish()
+        self.channel.pretend(REHEARSAL_FRAME)
+        status, exit_code, _ = self.perform(*self.channel.receive())
         interpreter.flush_streams()
+        wire.front_of(self.end(status, exit_code), b"")
         self.shell.start_over()
 
     def loop(self) -> None:
@@ -126,6 +128,15 @@ class Kernel:
 
     def run(self, head: dict, body: bytes) -> None:
         """Runs one cell and reports how it ended."""
+        status, exit_code, error = self.perform(head, body)
+        if os.getpid() != self.pid:
+            # A child of the user's own fork came back from the cell: the parent speaks for it.
+            interpreter.flush_streams()
+            os._exit(exit_code)
+        self.report(status, exit_code, error)
+
+    def perform(self, head: dict, body: bytes) -> tuple[str, int, BaseException | None]:
+        """Runs one cell; returns its status, its exit code and what it raised."""
         self.results_left = int(head.get("results_max", RESULTS_MAX))
         self.result_bytes_max = min(int(head.get("result_bytes_max", RESULT_BYTES_MAX)), wire.BODY_BYTES_MAX)
         self.dropped = self.too_large = 0
@@ -141,12 +152,7 @@ class Kernel:
             error = second
         self.interrupts.restore()
         return_environment(before)
-        status, exit_code = self.judge(error)
-        if os.getpid() != self.pid:
-            # A child of the user's own fork came back from the cell: the parent speaks for it.
-            interpreter.flush_streams()
-            os._exit(exit_code)
-        self.report(status, exit_code, error)
+        return *self.judge(error), error
 
     def attempt(self, code: str) -> BaseException | None:
         """Runs the cell and shows open figures; returns what it raised."""
@@ -200,13 +206,18 @@ class Kernel:
         """Sends the error, if any, and the end of the cell."""
         interpreter.flush_streams()
         with self.lock:
-            cell, self.cell = self.cell, None
+            end = self.end(status, exit_code)
             if status in ("raised", "interrupted"):
-                self.send_error(cell, error)
-            self.channel.send({
-                "type": "done", "cell": cell, "status": status, "exit_code": exit_code, "count": self.shell.count,
-                "results_dropped": self.dropped, "results_too_large": self.too_large,
-            })  # fmt: skip
+                self.send_error(end["cell"], error)
+            self.channel.send(end)
+
+    def end(self, status: str, exit_code: int) -> dict:
+        """Ends the cell; returns what to say of it."""
+        cell, self.cell = self.cell, None
+        return {
+            "type": "done", "cell": cell, "status": status, "exit_code": exit_code, "count": self.shell.count,
+            "results_dropped": self.dropped, "results_too_large": self.too_large,
+        }  # fmt: skip
 
     def send_error(self, cell: int, error: BaseException) -> None:
         """Sends the error frame, shortened when its escaped form is over the cap."""
@@ -320,20 +331,28 @@ def _close_control() -> None:
         pass  # The user closed it before.
 
 
-def serve(shell: Shell | None = None) -> None:
-    """Speaks for this process on the control socket until the end; never returns."""
+def prepare(shell: Shell) -> Kernel:
+    """Makes all of a kernel but its process: a zygote does it once for all of its children."""
+    os.register_at_fork(after_in_child=_close_control)
+    kernel = Kernel(wire.Channel(CONTROL_FD), shell)
+    kernel.interrupts.restore()
+    return kernel
+
+
+def serve(kernel: Kernel | None = None) -> None:
+    """Speaks for this process on the control socket until the end; never returns.
+
+    With a kernel that was prepared this is a fork of its zygote, else a process of its own.
+    """
     code = EXIT_WIRE_BROKEN
     try:
         os.set_inheritable(CONTROL_FD, False)
         os.set_blocking(CONTROL_FD, True)
-        os.register_at_fork(after_in_child=_close_control)
-        forked = shell is not None
+        forked = kernel is not None
         if not forked:
-            # A zygote has done both before the fork.
             interpreter.configure_streams()
-            shell = Shell()
-        kernel = Kernel(wire.Channel(CONTROL_FD), shell)
-        kernel.interrupts.restore()
+            kernel = prepare(Shell())
+        kernel.pid = os.getpid()
         kernel.greet()
         if forked:
             kernel.rehearse()

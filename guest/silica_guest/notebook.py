@@ -32,6 +32,9 @@ class Publisher(DisplayPublisher):
     def clear_output(self, wait=False) -> None:
         """Does nothing: what was sent stays sent."""
 
+    def _setup_execution_tracking(self) -> None:
+        """Nothing: IPython 9 would listen to two events of every cell for what `publish` does not ask."""
+
 
 class ValueHook(DisplayHook):
     """Sends values of code run through IPython's own `run_cell`, as `%%time` does."""
@@ -100,20 +103,35 @@ class NotebookShell(InteractiveShell):
     def enable_gui(self, gui=None) -> None:
         """There is no event loop of a window system to join."""
 
+    # Every cell asks for these traits. From where traitlets keeps them they come without its own code, which is
+    # longer than many a cell; `create` sees to it that they are there.
+    ASKED_FOR = (
+        "ast_node_interactivity", "ast_transformers", "autocall", "input_transformer_manager", "input_transformers_post",
+    )  # fmt: skip
+
     def is_customised(self) -> bool:
         """Tells whether the user changed how input is read, so that even Python must be translated."""
-        return bool(self.autocall) or self._transformer_counts() != self._plain_counts
+        return bool(self._trait_values["autocall"]) or self._transformer_counts() != self._plain_counts
 
     def _transformer_counts(self) -> tuple[int, ...]:
-        manager = self.input_transformer_manager
+        manager = self._trait_values["input_transformer_manager"]
         return (
             len(manager.cleanup_transforms), len(manager.line_transforms),
-            len(manager.token_transformers), len(self.input_transformers_post),
+            len(manager.token_transformers), len(self._trait_values["input_transformers_post"]),
         )  # fmt: skip
 
     def is_plain(self) -> bool:
         """Tells whether the last expression of a cell is shown, and everything read and run as it is."""
-        return not (self.ast_transformers or self.ast_node_interactivity != "last_expr" or self.is_customised())
+        traits = self._trait_values
+        return not (traits["ast_transformers"] or self.interactivity() != "last_expr" or self.is_customised())
+
+    def interactivity(self) -> str:
+        """Returns which of a cell's expressions are shown."""
+        return self._trait_values["ast_node_interactivity"]
+
+    def transform_ast(self, node):
+        """Applies the user's transformers, if there are any."""
+        return super().transform_ast(node) if self._trait_values["ast_transformers"] else node
 
     def showtraceback(self, exc_tuple=None, *args, **options) -> None:
         """Writes an error that IPython itself caught, in the same form as all others."""
@@ -131,7 +149,7 @@ class NotebookShell(InteractiveShell):
     def cell_begins(self, code: str) -> None:
         """Counts a cell run by `shell`, and fires the events that come before it."""
         self.execution_count = shell.current.count
-        self.history_manager.input_hist_raw.append(code)
+        self._raw_inputs.append(code)
         # A cell may have taken it; IPython's own cells find it in place.
         sys.displayhook = self.displayhook
         self._fire("pre_execute")
@@ -182,6 +200,9 @@ def create(own: shell.Shell) -> NotebookShell:
     history.input_hist_parsed[:] = history.input_hist_raw[:] = own.inputs
     history.output_hist.update(own.outputs)
     own.inputs, own.outputs = history.input_hist_parsed, history.output_hist
+    notebook._raw_inputs = history.input_hist_raw
+    for name in NotebookShell.ASKED_FOR:
+        getattr(notebook, name)
     notebook._plain_counts = notebook._transformer_counts()
     notebook.execution_count = max(own.count, 1)
     notebook.loop_runner = own.run_coroutine

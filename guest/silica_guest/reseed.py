@@ -1,73 +1,115 @@
 """Makes siblings of one zygote differ where they must: randomness and identity.
 
-Owns what runs in a child between entering the jail and the first cell, so it
-looks only at modules that are already loaded. The hash seed and the address
-layout cannot be changed after start; the host limits forks per zygote instead.
+Owns what is done about it before the fork, when it costs nobody anything, and the little that is left to a
+child between entering the jail and the first cell. It looks only at modules that are already loaded. The hash
+seed and the address layout cannot be changed after start; the host limits forks per zygote instead.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
-SEED_BYTES = 32
-# numpy's `mt19937_state`: 624 words of key, then the position as an int.
-KEY_WORDS = 624
-KEY_BYTES = 4 * KEY_WORDS
+KEY_BYTES = 32
 
-_fill_numpy = None
+# What a child has to do itself, since nothing found in memory was what it should be.
+_by_hand: list[object] = []
+_main_thread = None
 
 
-def prepare() -> None:
-    """Finds numpy's global state before the fork, so that a child can fill it without running numpy.
+def prepare() -> list[tuple[int, int]]:
+    """Readies this process for forks; returns the memory, address and size, to fill with random bytes in each child.
 
-    `numpy.random.seed` touches over a hundred pages, most of the time a child needs to start.
+    A child that called `random.seed` and its like instead would touch a hundred pages, a fifth of what it copies
+    before its first cell.
     """
-    global _fill_numpy
-    _fill_numpy = None
-    if "numpy.random" not in sys.modules:
-        return
-    import ctypes
-
-    sys.modules["numpy.random"].seed()  # This also forgets a half-used pair of normal numbers.
-    generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
-    address, state = generator.ctypes.state_address, generator.state["state"]
-    expected = state["key"].tobytes() + int(state["pos"]).to_bytes(4, sys.byteorder)
-    # Another layout in some numpy to come is seen here, and `seed` does the work.
-    if ctypes.string_at(address, KEY_BYTES + 4) == expected:
-        position = KEY_WORDS.to_bytes(4, sys.byteorder)
-        target, fill = ctypes.c_void_p(address), ctypes.memmove
-        _fill_numpy = lambda: fill(target, os.urandom(KEY_BYTES) + position, KEY_BYTES + 4)  # noqa: E731
+    global _main_thread
+    loaded = sys.modules
+    _by_hand.clear()
+    if "threading" in loaded:
+        _main_thread = loaded["threading"].main_thread()
+    if "uuid" in loaded:
+        _prepare_uuid(loaded["uuid"])
+    if "tempfile" in loaded:
+        loaded["tempfile"]._name_sequence = None
+    spans = []
+    for name, find, again in KEEPERS:
+        if name not in loaded:
+            continue
+        again(loaded[name])
+        span = find(loaded[name])
+        if span is None:
+            _by_hand.append(lambda again=again, module=loaded[name]: again(module))
+        else:
+            spans.append(span)
+    return spans
 
 
 def reseed() -> None:
-    """Gives this process its own randomness and thread id."""
-    loaded = sys.modules
-    if "random" in loaded:
-        # CPython does it on a fork with hooks; see gateway.
-        loaded["random"].seed()
-    if "threading" in loaded:
-        loaded["threading"].main_thread()._set_native_id()
-    if _fill_numpy is not None:
-        _fill_numpy()
-    elif "numpy.random" in loaded:
-        seed = loaded["numpy"].frombuffer(os.urandom(SEED_BYTES), dtype="uint32")
-        loaded["numpy.random"].seed(seed)
-    if "uuid" in loaded:
-        _reseed_uuid(loaded["uuid"])
-    if "tempfile" in loaded:
-        loaded["tempfile"]._name_sequence = None
-    if "multiprocessing.process" in loaded:
-        # Made once on import; it guards the sockets of managers and pools.
-        loaded["multiprocessing.process"].current_process().authkey = os.urandom(SEED_BYTES)
+    """Does in a child what could not be done for it."""
+    if _main_thread is not None:
+        _main_thread._native_id = _thread.get_native_id()
+    for again in _by_hand:
+        again()
 
 
-def _reseed_uuid(uuid) -> None:
-    # The multicast bit marks a random node (RFC 4122 section 4.5). libuuid would
-    # use the host's address and a clock shared by all siblings.
-    uuid._node = int.from_bytes(os.urandom(6), "big") | (1 << 40)
-    uuid._last_timestamp = None
-    uuid._generate_time_safe = None
+def _find(address: int, before: bytes, secret: bytes, after: bytes = b"") -> tuple[int, int] | None:
+    """Returns where the secret is; None if memory is laid out in another way than these bytes one after the other."""
+    import ctypes
+
+    expected = before + secret + after
+    found = ctypes.string_at(address, len(expected)) == expected
+    return (address + len(before), len(secret)) if found else None
+
+
+def _find_random(random) -> tuple[int, int] | None:
+    # C's `RandomObject`: the head of any object, the position as an int, the words of a Mersenne Twister.
+    _, (*words, position), _ = random.getstate()
+    secret = b"".join([_c_int(word) for word in words])
+    return _find(id(random._inst) + object.__basicsize__, _c_int(position), secret)
+
+
+def _find_numpy(numpy_random) -> tuple[int, int] | None:
+    # C's `mt19937_state`: the words, the position as an int.
+    generator = numpy_random.mtrand._rand._bit_generator
+    state = generator.state["state"]
+    return _find(generator.ctypes.state_address, b"", state["key"].tobytes(), _c_int(int(state["pos"])))
+
+
+def _c_int(value: int) -> bytes:
+    return value.to_bytes(4, sys.byteorder)
+
+
+def _find_key(process) -> tuple[int, int] | None:
+    key = process.current_process().authkey
+    # Behind the head of any bytes, which ends with a null that is not counted in a length.
+    return _find(id(key) + bytes.__basicsize__ - 1, b"", bytes(key))
+
+
+def _new_key(process) -> None:
+    # Made once on import; it guards the sockets of managers and pools.
+    process.current_process().authkey = os.urandom(KEY_BYTES)
+
+
+# A module, how to find its secret, and how to make a new one.
+KEEPERS = (
+    # Seeding also forgets a half-used pair of normal numbers.
+    ("random", _find_random, lambda random: random.seed()),
+    ("numpy.random", _find_numpy, lambda numpy_random: numpy_random.seed()),
+    ("multiprocessing.process", _find_key, _new_key),
+)
+
+
+def _prepare_uuid(uuid) -> None:
+    """Has `uuid` make up its node when it needs one: libuuid would use the host's address and a clock shared by all."""
+    uuid._node = uuid._last_timestamp = uuid._generate_time_safe = None
+    uuid._GETTERS = [_random_node]
+
+
+def _random_node() -> int:
+    # The multicast bit marks a random node (RFC 4122 section 4.5).
+    return int.from_bytes(os.urandom(6), "big") | (1 << 40)
 
 
 def generators_before_fork() -> list[str]:

@@ -116,7 +116,8 @@ class Shell:
 
     def finish(self) -> None:
         """Shows the figures a cell left open, whether it failed or not."""
-        if "matplotlib.pyplot" in sys.modules:
+        pyplot = sys.modules.get("matplotlib._pylab_helpers")
+        if pyplot is not None and pyplot.Gcf.figs:
             from silica_guest import figures
 
             figures.show_all()
@@ -217,7 +218,7 @@ class Shell:
 
     def _compile_tree(self, tree: Module, python: str, filename: str) -> list[tuple[object, bool]]:
         """Returns what to run, each with whether its value is shown."""
-        interactivity = getattr(self.notebook, "ast_node_interactivity", "last_expr")
+        interactivity = "last_expr" if self.notebook is None else self.notebook.interactivity()
         if tree.body and _ends_quietly(tree, python):
             interactivity = "none"
         # Everything is compiled before anything runs, so a late SyntaxError has no half effects.

@@ -66,6 +66,14 @@ def decode_json_object(data: bytes) -> dict:
     return value
 
 
+def front_of(head: dict, body: bytes) -> bytes:
+    """Returns what comes before the body in a frame."""
+    raw = encode_json(head)
+    if len(raw) > HEAD_BYTES_MAX or len(body) > BODY_BYTES_MAX:
+        raise FrameTooLarge
+    return len(raw).to_bytes(4, "little") + len(body).to_bytes(4, "little") + raw
+
+
 def _poller(select, fd: int):
     """Returns what tells whether there is something to read from a socket, by the module `select`."""
     poller = select.poll()
@@ -84,10 +92,7 @@ class Channel:
 
     def send(self, head: dict, body: bytes = b"") -> None:
         """Writes one frame. The caller keeps signals from raising meanwhile."""
-        raw = encode_json(head)
-        if len(raw) > HEAD_BYTES_MAX or len(body) > BODY_BYTES_MAX:
-            raise FrameTooLarge
-        front = len(raw).to_bytes(4, "little") + len(body).to_bytes(4, "little") + raw
+        front = front_of(head, body)
         if len(body) < SMALL_BODY_BYTES:
             self._write(front + body)
         else:
@@ -109,6 +114,10 @@ class Channel:
         body = bytes(memoryview(self._buffer)[8 + head_len : end])
         del self._buffer[:end]
         return head, body
+
+    def pretend(self, frame: bytes) -> None:
+        """Has `receive` return a frame that nobody sent, before those that come."""
+        self._buffer[:0] = frame
 
     def has_input(self) -> bool:
         """Tells whether the host has sent more, without waiting for it."""

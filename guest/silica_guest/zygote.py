@@ -95,6 +95,9 @@ def warm(shell: Shell) -> None:
         for _ in range(WARM_ROUNDS):
             rehearse_kernel(shell)
         sys.stdout, sys.stderr = streams
+    if "matplotlib.pyplot" in sys.modules:
+        # After every cell pyplot would look for figures to draw again. `plt.ion()`, for which it is meant, puts it back.
+        sys.modules["matplotlib.pyplot"].uninstall_repl_displayhook()
     reset(shell, before)
 
 
@@ -195,7 +198,6 @@ def fill_gaps() -> None:
 
 def settle() -> None:
     """Arranges memory so that children copy little of it."""
-    reseed.prepare()
     for _ in range(WARM_ROUNDS):
         reseed.reseed()
     if "matplotlib.font_manager" in sys.modules:
@@ -210,14 +212,14 @@ def settle() -> None:
     assert_one_thread()
 
 
-def serve_forks(gate, shell: Shell) -> int:
+def serve_forks(gate, prepared: kernel.Kernel) -> int:
     """Lets the gate fork a kernel for every request; returns the zygote's exit code."""
     ended = gate.serve()
     if ended <= 0:
         return 0 if ended == 0 else 1
     gc.enable()
     reseed.reseed()
-    return kernel.serve(shell)  # That never returns.
+    return kernel.serve(prepared)  # That never returns.
 
 
 def tell(packet: dict) -> None:
@@ -239,7 +241,9 @@ def main() -> int:
         interpreter.configure_streams()
         shell = preload(modules)
         warm(shell)
+        prepared = kernel.prepare(shell)
         gate = Gate(MASTER_FD)
+        gate.reseed(reseed.prepare())
         settle()
         if gate.lock() < 0:
             raise OSError("the zygote could not be locked")
@@ -249,7 +253,7 @@ def main() -> int:
         return 1
     tell({"type": "ready", "python": sys.version.split()[0], "modules": len(sys.modules)})
     interpreter.flush_streams()
-    return serve_forks(gate, shell)
+    return serve_forks(gate, prepared)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ FRESH = GUEST / "silica_guest" / "fresh.py"
 # Starts the IPython gear before the first cell, as a zygote's child has it.
 WARM = (
     "import sys; sys.path.append({guest!r}); from silica_guest import interpreter, kernel, shell; "
-    "interpreter.prepare(); interpreter.configure_streams(); s = shell.Shell(); assert s.load_notebook(); kernel.serve(s)"
+    "interpreter.prepare(); interpreter.configure_streams(); s = shell.Shell(); assert s.load_notebook(); kernel.serve(kernel.prepare(s))"
 )
 WAIT_S = 60
 

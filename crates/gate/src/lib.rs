@@ -24,7 +24,7 @@ pub use libraries::{EachLibrary, Library, silica_gather_libraries};
 pub use sys::{Errno, Instruction};
 pub use zygote::{
     ENTRY_FDS_MAX, Entry, EntryRequest, Fork, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,
-    RLIMITS_MAX, Rlimit, confine_zygote, silica_zygote_lock, silica_zygote_serve,
+    RLIMITS_MAX, Rlimit, Span, confine_zygote, silica_zygote_lock, silica_zygote_serve,
 };
 
 /// The precompiled `core` names this symbol in its unwind tables; nothing here unwinds.

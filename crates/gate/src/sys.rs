@@ -46,6 +46,7 @@ const SYS_SIGNALFD4: usize = 289;
 const SYS_PRLIMIT64: usize = 302;
 const SYS_SETNS: usize = 308;
 const SYS_SECCOMP: usize = 317;
+const SYS_GETRANDOM: usize = 318;
 const SYS_MEMFD_CREATE: usize = 319;
 const SYS_CLOSE_RANGE: usize = 436;
 const SYS_LANDLOCK_CREATE_RULESET: usize = 444;
@@ -211,6 +212,15 @@ pub(crate) fn read(from: i32, into: &mut [u8]) -> Result<usize, Errno> {
     unsafe {
         call(SYS_READ, [fd(from), into.as_mut_ptr().expose_provenance(), into.len(), 0, 0, 0])
     }
+}
+
+/// Writes up to `length` random bytes at `address`.
+///
+/// # Safety
+/// The bytes there must be nobody else's, and any bytes must do.
+pub(crate) unsafe fn random(address: usize, length: usize) -> Result<usize, Errno> {
+    // SAFETY: the caller vouches for the bytes; the kernel refuses what is not mapped.
+    unsafe { call(SYS_GETRANDOM, [address, length, 0, 0, 0, 0]) }
 }
 
 pub(crate) fn write(to: i32, bytes: &[u8]) -> Result<usize, Errno> {

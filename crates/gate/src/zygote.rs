@@ -225,19 +225,39 @@ pub fn confine_zygote(filter: &[Instruction]) -> Result<(), Errno> {
 /// The C library's `_Fork`, or its `fork`.
 pub type Fork = unsafe extern "C" fn() -> i32;
 
+/// Memory that must differ from child to child, such as the state of a generator of random numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Where it begins.
+    pub address: usize,
+    /// How many bytes it has.
+    pub size: usize,
+}
+
 /// How a child that could not enter its shell ends.
 const EXIT_NOT_ENTERED: i32 = 121;
 
-/// Forks a child for each entry request. Returns 1 in every child, which is locked in by then; in the
-/// zygote 0 when the zone master asks no more, or a negative error number.
+/// How a child ends that could not be told from its siblings.
+const EXIT_NOT_RESEEDED: i32 = 123;
+
+/// Forks a child for each entry request. Returns 1 in every child, which is locked in by then and has
+/// random bytes of its own in each of `spans`; in the zygote 0 when the zone master asks no more, or a
+/// negative error number.
 ///
 /// The zygote never leaves this loop, so it writes to none of the pages that it shares with its
 /// children.
 ///
 /// # Safety
-/// `fork` must fork this process, which must have one thread.
+/// `fork` must fork this process, which must have one thread. There must be `span_count` spans at
+/// `spans`, each of memory in which any bytes make sense to those who use it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn silica_zygote_serve(socket: i32, fork: Fork) -> i32 {
+pub unsafe extern "C" fn silica_zygote_serve(
+    socket: i32,
+    fork: Fork,
+    spans: *const Span,
+    span_count: usize,
+) -> i32 {
     loop {
         let entry = match wait(socket) {
             Ok(Some(entry)) => entry,
@@ -248,6 +268,12 @@ pub unsafe extern "C" fn silica_zygote_serve(socket: i32, fork: Fork) -> i32 {
         let pid = unsafe { fork() };
         if pid == 0 {
             enter_or_exit(&entry);
+            if span_count > 0 {
+                // SAFETY: the caller vouches for them.
+                let spans = unsafe { core::slice::from_raw_parts(spans, span_count) };
+                // SAFETY: the caller vouches for what they hold.
+                unsafe { reseed_or_exit(spans) };
+            }
             return 1;
         }
         if let Err(errno) = tell_of_child(socket, &entry, pid) {
@@ -261,6 +287,24 @@ fn enter_or_exit(entry: &Entry) {
     if let Err(refusal) = enter::enter(entry, FinalFilter::Inherited) {
         enter::report_refusal(entry, refusal);
         sys::exit_group(EXIT_NOT_ENTERED)
+    }
+}
+
+/// In the child: fills the spans. One that cannot be told from its siblings must not live.
+///
+/// # Safety
+/// In each span any bytes must make sense to those who use it.
+unsafe fn reseed_or_exit(spans: &[Span]) {
+    for span in spans {
+        let mut filled = 0;
+        while filled < span.size {
+            // SAFETY: the caller vouches for the span, of which these bytes are the rest.
+            match unsafe { sys::random(span.address + filled, span.size - filled) } {
+                Ok(count) => filled += count,
+                Err(EINTR) => {}
+                Err(_) => sys::exit_group(EXIT_NOT_RESEEDED),
+            }
+        }
     }
 }
 

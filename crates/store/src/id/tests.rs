@@ -19,6 +19,16 @@ fn made_ids_have_their_own_form_and_differ() {
 }
 
 #[test]
+fn executions_are_in_the_order_of_their_time() {
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(ExecutionId::random().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(made.is_sorted(), "{made:?}");
+}
+
+#[test]
 fn other_forms_are_refused() {
     for wrong in ["", "key_", "key_0123456789aB", "key_0123456789abc", "sbx_0123456789ab"] {
         assert!(KeyId::parse(wrong).is_err(), "{wrong}");
