@@ -1,29 +1,27 @@
 """Counts how many lives all processors manage in a second when they do nothing else.
 
-Usage: python floor.py namespaces SECONDS
-       python floor.py place SECONDS SCRATCH
+Usage: python floor.py namespaces SECONDS PROGRAM
+       python floor.py place SECONDS PROGRAM SCRATCH
        python floor.py interpreter SECONDS GUEST MODULE,MODULE
 
 `namespaces`: a process is forked into namespaces of its own and ends at once. `place`: the same in control groups and
-with mounts of its own, as a sandbox has them, and nobody in it; needs root. `interpreter`: a process is forked from an
-interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a second. See
-src/measures/floor.rs.
+with mounts of its own, as a sandbox has them, and nobody in it; needs root. PROGRAM does and counts both: floor.c,
+compiled. There is no network namespace among them, since an unused one serves again. `interpreter`: a process is forked
+from an interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a
+second. See src/measures/floor.rs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 
-CLONE, PIVOT_ROOT = 56, 155  # The numbers of system calls on x86-64.
-# Mounts, host name, SysV objects, users, processes, network.
-NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
-READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, BIND, PRIVATE = 1, 2, 4, 8, 4096, 1 << 18 | 1 << 14
-DETACH = 2
+# Mounts, host name, SysV objects, users, processes.
+NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
 
 libc = ctypes.PyDLL(None, use_errno=True)
 
@@ -34,11 +32,6 @@ def checked(result: int, what: str) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
     return result
-
-
-def in_namespaces() -> int:
-    """Forks into new namespaces; the process, or 0 in it."""
-    return checked(libc.syscall(CLONE, ctypes.c_ulong(NAMESPACES | signal.SIGCHLD), 0, 0, 0, 0), "clone")
 
 
 def bare_fork() -> int:
@@ -62,17 +55,6 @@ def bury(process: int) -> None:
     """Waits for the end of a process."""
     if os.waitpid(process, 0)[1] != 0:
         raise RuntimeError("a life ended badly")
-
-
-def namespaces() -> Callable[[], None]:
-    """One life of an empty process in namespaces of its own."""
-
-    def life() -> None:
-        process = in_namespaces()
-        run_in(process, lambda: None)
-        bury(process)
-
-    return life
 
 
 def write(path: str, text: str) -> None:
@@ -120,88 +102,36 @@ class Groups:
         else:
             raise RuntimeError("no control groups")
 
-    def make(self, name: str) -> None:
-        """Makes one in every hierarchy, and limits it."""
+    def arguments(self) -> list[str]:
+        """As PROGRAM wants them: directory, file and value, again and again."""
+        words = []
         for place, limits in self.places.items():
-            os.mkdir(f"{place}/{name}")
-            for limit in filter(None, limits):
-                write(f"{place}/{name}/{limit[0]}", limit[1])
+            for limit in limits:
+                words += [place, *(limit or ("-", "-"))]
+                place = "."  # The same group once more.
+        return words
 
-    def take_in(self, name: str, process: int) -> None:
-        """Moves a process in."""
+    def remove(self) -> None:
+        """Removes them, which are empty again."""
         for place in self.places:
-            write(f"{place}/{name}/cgroup.procs", str(process))
-
-    def remove(self, name: str = "") -> None:
-        """Removes one, or with no name that of all."""
-        for place in self.places:
-            os.rmdir(f"{place}/{name}")
+            os.rmdir(place)
 
 
-def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mounts something."""
-    encoded = kind.encode() if kind else None
-    checked(libc.mount(source.encode(), target.encode(), encoded, flags, options.encode() or None), f"mount {target}")
-
-
-WRITABLE = {"workspace": "workspace", "home": "home/user", "tmp": "tmp"}
+DIRECTORIES = ("workspace", "home/user", "tmp", "dev", "proc", "usr")
 
 
 def lay_out(scratch: str) -> None:
     """Makes the directories that are mounted and mounted upon."""
-    for name in (*WRITABLE.values(), "dev", "proc", "usr"):
+    for name in DIRECTORIES:
         os.makedirs(f"{scratch}/lower/{name}", exist_ok=True)
     for name in ("empty", "root", "writable"):
         os.makedirs(f"{scratch}/{name}", exist_ok=True)
 
 
-def build(scratch: str) -> None:
-    """Mounts what a sandbox has at least: root, system, a bounded place to write, terminals, /proc."""
-    root, closed = f"{scratch}/root", READ_ONLY | NO_SUID | NO_DEVICES
-    mount("none", "/", None, PRIVATE)
-    mount("overlay", root, "overlay", closed, f"lowerdir={scratch}/lower:{scratch}/empty,userxattr")
-    mount("overlay", f"{root}/usr", "overlay", closed, f"lowerdir=/usr:{scratch}/empty,userxattr")
-    mount("tmpfs", f"{scratch}/writable", "tmpfs", NO_SUID | NO_DEVICES, "size=100m,nr_inodes=25600,mode=755")
-    for name, target in WRITABLE.items():
-        os.mkdir(f"{scratch}/writable/{name}")
-        mount(f"{scratch}/writable/{name}", f"{root}/{target}", None, BIND)
-    mount("devpts", f"{root}/dev", "devpts", NO_SUID | NO_EXEC, "newinstance,ptmxmode=0666,mode=0600")
-    mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC, "subset=pid")
-    os.chdir(root)
-    checked(libc.syscall(PIVOT_ROOT, b".", b"."), "pivot_root")
-    checked(libc.umount2(b".", DETACH), "umount")
-    os.chdir("/")
-
-
-def place(scratch: str, groups: Groups) -> Callable[[], None]:
-    """One life of a sandbox with nobody in it."""
-    lay_out(scratch)
-    count = 0
-
-    def life() -> None:
-        nonlocal count
-        count += 1
-        name = f"{os.getpid()}.{count}"
-        groups.make(name)
-        reader, writer = os.pipe()
-        process = in_namespaces()
-
-        def live() -> None:
-            os.close(writer)
-            os.read(reader, 1)
-            build(scratch)
-
-        run_in(process, live)
-        os.close(reader)
-        write(f"/proc/{process}/uid_map", "0 0 1")
-        write(f"/proc/{process}/gid_map", "0 0 1")
-        groups.take_in(name, process)
-        os.write(writer, b"g")
-        os.close(writer)
-        bury(process)
-        groups.remove(name)
-
-    return life
+def count_empty(seconds: str, program: str, *more: str) -> float:
+    """Lives a second with nobody in them."""
+    command = [program, seconds, str(NAMESPACES), *more]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def interpreter(guest: str, modules: str) -> Callable[[], None]:
@@ -219,6 +149,7 @@ def interpreter(guest: str, modules: str) -> Callable[[], None]:
     shell = zygote.preload([name for name in modules.split(",") if name])
     zygote.warm(shell)
     gate = gateway.Gate(-1, library)
+    reseed.prepare()
     zygote.settle()
     gate.gather_libraries()
 
@@ -258,22 +189,27 @@ def count_lives(life: Callable[[], None], seconds: float) -> int:
     return sum(told)
 
 
+def count_places(seconds: str, program: str, scratch: str) -> float:
+    """Lives a second of a sandbox with nobody in it."""
+    lay_out(scratch)
+    groups = Groups()
+    try:
+        return count_empty(seconds, program, scratch, *groups.arguments())
+    finally:
+        groups.remove()
+
+
+def count_interpreters(seconds: str, guest: str, modules: str) -> float:
+    """Lives a second of a warm interpreter that prints."""
+    return count_lives(interpreter(guest, modules), float(seconds)) / float(seconds)
+
+
 def main() -> None:
-    what, seconds, *rest = sys.argv[1:]
+    what, *rest = sys.argv[1:]
     answer = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    groups = Groups() if what == "place" else None
-    try:
-        life = {
-            "namespaces": namespaces,
-            "place": lambda scratch: place(scratch, groups),
-            "interpreter": interpreter,
-        }[what](*rest)
-        count = count_lives(life, float(seconds))
-    finally:
-        if groups:
-            groups.remove()
-    os.write(answer, b"%f\n" % (count / float(seconds)))
+    count = {"namespaces": count_empty, "place": count_places, "interpreter": count_interpreters}[what]
+    os.write(answer, b"%f\n" % count(*rest))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ use super::is_on_path;
 use crate::plain::Plain;
 
 /// The programs that drive peers and the kernel, written beside them.
-const DRIVERS: [(&str, &str); 4] = [
+const DRIVERS: [(&str, &str); 5] = [
     ("peers.py", include_str!("../../drivers/peers.py")),
     ("pyodide.mjs", include_str!("../../drivers/pyodide.mjs")),
     ("floor.py", include_str!("../../drivers/floor.py")),
+    ("floor.c", include_str!("../../drivers/floor.c")),
     ("parse.py", include_str!("../../drivers/parse.py")),
 ];
 

@@ -14,10 +14,11 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use serde::{Deserialize, Serialize};
+use silica_gate::Instruction;
 
 use crate::protocol::{Failure, InputMount};
 use crate::zone::layout::{self, Template};
-use crate::{protocol, seccomp, sys};
+use crate::{protocol, sys};
 
 /// The id every guest has inside.
 pub const GUEST_ID: u32 = 1000;
@@ -141,8 +142,8 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 }
 
 /// The init's whole life: wait, build, wait, finish, report, reap. Never returns to the zone master's
-/// code.
-pub(crate) fn init(master: &OwnedFd) -> ! {
+/// code. `filter` leaves it the calls of reaping; it was made once for all, from `INIT_RULES`.
+pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
     // Nothing of the zone master's stays open while this waits, for minutes perhaps.
     if sys::close_all_but(master.as_fd()).is_err() || silica_gate::forsake_bounds().is_err() {
         sys::exit_now(1)
@@ -157,7 +158,7 @@ pub(crate) fn init(master: &OwnedFd) -> ! {
     match finished {
         Ok(place) => {
             let sent = protocol::send(master, &Ok::<(), Failure>(()), &borrowed(&place));
-            if sent.is_ok() && shut_in().is_ok() {
+            if sent.is_ok() && shut_in(filter).is_ok() {
                 reap_forever();
             }
             sys::exit_now(1)
@@ -383,10 +384,9 @@ fn pivot() -> io::Result<()> {
 
 /// Closes everything, the socket to the master included (a dead init is seen by its pidfd), and
 /// keeps only the calls of reaping.
-fn shut_in() -> io::Result<()> {
+fn shut_in(filter: &[Instruction]) -> io::Result<()> {
     sys::close_all()?;
-    let filter = seccomp::compile(seccomp::INIT_RULES);
-    silica_gate::keep_calls(&filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
+    silica_gate::keep_calls(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
 }
 
 /// Collects every orphan of the sandbox, for as long as the sandbox lives.

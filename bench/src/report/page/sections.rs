@@ -139,7 +139,7 @@ const OWN: [Section; 11] = [
     Section {
         table: "floor",
         title: "Where the time of a life goes",
-        about: "Lives a second by sixteen clients, and of the parts of a life, each with all processors busy with nothing else: to make and end an empty sandbox, which is namespaces, control groups and mounts of its own; to fork an interpreter with the template's modules, have it print and end; to answer three empty requests. A life needs all of it, and entering the jail, filters and the audit log come on top. The program that counts sandboxes and interpreters is a simple one in Python: a yardstick of this machine in this run, and no limit.",
+        about: "Lives a second by sixteen clients, and of the parts of a life, each with all processors busy with nothing else: to make and end an empty sandbox, which is namespaces (but for the network, whose namespaces serve again), control groups and mounts of its own; to fork an interpreter with the template's modules, have it print and end; to answer three empty requests. A life needs all of it, and entering the jail, filters, memory that is counted and the audit log come on top. The empty sandboxes are made by a program in C that makes the calls and nothing more. So the last line is what the kernel, CPython and HTTP take by themselves: nobody who gives every life a sandbox and an interpreter of its own makes more of them on this machine.",
     },
     Section {
         table: "library-shell",

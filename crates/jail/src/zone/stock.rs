@@ -11,9 +11,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
+use silica_gate::Instruction;
 
 use crate::cgroup::{GroupLimits, Groups, Meter};
 use crate::protocol::{self, Failure};
+use crate::seccomp;
 use crate::shell::{self, Preparation, Step};
 use crate::sys::{self, Forked};
 use crate::zone::network::Networks;
@@ -65,6 +67,8 @@ pub(crate) struct Stock {
     /// Where blanks are forked.
     pub(crate) networks: Networks,
     unique_ids: bool,
+    /// What an init is left with; see `shell::init`.
+    init_filter: Vec<Instruction>,
     next_uid: u32,
     blanks: VecDeque<Blank>,
     next_group: u64,
@@ -82,6 +86,7 @@ impl Stock {
         Ok(Self {
             networks: Networks::new()?,
             unique_ids,
+            init_filter: seccomp::compile(seccomp::INIT_RULES),
             next_uid: FIRST_UID,
             blanks: VecDeque::new(),
             next_group: 0,
@@ -233,7 +238,7 @@ impl Stock {
         let uid = self.pick_uid(uid_is_used);
         let (socket, theirs) = protocol::pair().map_err(failure(Step::Fork))?;
         match self.fork_init().map_err(failure(Step::Fork))? {
-            Forked::Child => shell::init(&theirs),
+            Forked::Child => shell::init(&theirs, &self.init_filter),
             Forked::Parent { pid, pidfd } => {
                 // Before it gets its order: once it has changed its id, it is closed to us.
                 let pid_namespace = File::open(format!("/proc/{}/ns/pid", pid.as_raw_nonzero()));
