@@ -142,7 +142,6 @@ class Kernel:
         self.dropped = self.too_large = 0
         self.cell = int(head["cell"])
         self.interrupts.pending = False
-        self.interrupts.restore()
         before = borrow_environment(head.get("env") or {})
         try:
             error = self.attempt(body.decode("utf-8", "replace"))

@@ -111,19 +111,19 @@ class NotebookShell(InteractiveShell):
 
     def is_customised(self) -> bool:
         """Tells whether the user changed how input is read, so that even Python must be translated."""
-        return bool(self._trait_values["autocall"]) or self._transformer_counts() != self._plain_counts
-
-    def _transformer_counts(self) -> tuple[int, ...]:
-        manager = self._trait_values["input_transformer_manager"]
-        return (
+        traits = self._trait_values
+        manager = traits["input_transformer_manager"]
+        counts = (
             len(manager.cleanup_transforms), len(manager.line_transforms),
-            len(manager.token_transformers), len(self._trait_values["input_transformers_post"]),
+            len(manager.token_transformers), len(traits["input_transformers_post"]),
         )  # fmt: skip
+        return bool(traits["autocall"]) or counts != self._plain_counts
 
     def is_plain(self) -> bool:
         """Tells whether the last expression of a cell is shown, and everything read and run as it is."""
         traits = self._trait_values
-        return not (traits["ast_transformers"] or self.interactivity() != "last_expr" or self.is_customised())
+        shows_last = traits["ast_node_interactivity"] == "last_expr"
+        return shows_last and not (traits["ast_transformers"] or self.is_customised())
 
     def interactivity(self) -> str:
         """Returns which of a cell's expressions are shown."""
@@ -152,16 +152,22 @@ class NotebookShell(InteractiveShell):
         self._raw_inputs.append(code)
         # A cell may have taken it; IPython's own cells find it in place.
         sys.displayhook = self.displayhook
-        self._fire("pre_execute")
-        if self.events.callbacks["pre_run_cell"]:
+        # So that each cell is warned anew.
+        self.user_ns.pop("__warningregistry__", None)
+        listeners = self.events.callbacks
+        if listeners["pre_execute"]:
+            self._fire("pre_execute")
+        if listeners["pre_run_cell"]:
             self._cell_info = ExecutionInfo(code, True, False, True, None)
             self._fire("pre_run_cell", self._cell_info)
 
     def cell_finished(self) -> None:
         """Fires the events that follow a cell, failed or not."""
         info = self.__dict__.pop("_cell_info", None)
-        self._fire("post_execute")
-        if self.events.callbacks["post_run_cell"]:
+        listeners = self.events.callbacks
+        if listeners["post_execute"]:
+            self._fire("post_execute")
+        if listeners["post_run_cell"]:
             # Nobody may have asked for it before the cell, which may have registered for this itself.
             info = info or ExecutionInfo(shell.current.last_input, True, False, True, None)
             self._fire("post_run_cell", ExecutionResult(info))
@@ -203,7 +209,14 @@ def create(own: shell.Shell) -> NotebookShell:
     notebook._raw_inputs = history.input_hist_raw
     for name in NotebookShell.ASKED_FOR:
         getattr(notebook, name)
-    notebook._plain_counts = notebook._transformer_counts()
+    manager = notebook.input_transformer_manager
+    notebook._plain_counts = (
+        len(manager.cleanup_transforms), len(manager.line_transforms),
+        len(manager.token_transformers), len(notebook.input_transformers_post),
+    )  # fmt: skip
+    # `cell_begins` does that itself.
+    if notebook._clear_warning_registry in notebook.events.callbacks["pre_execute"]:
+        notebook.events.unregister("pre_execute", notebook._clear_warning_registry)
     notebook.execution_count = max(own.count, 1)
     notebook.loop_runner = own.run_coroutine
     notebook.configurables.append(InlineBackend.instance())
