@@ -20,6 +20,7 @@ use crate::cell::{Cell, CellEnd, KernelState, Scribe};
 use crate::error::SessionError;
 use crate::log::Event;
 use crate::session::Session;
+use crate::wakeful;
 
 /// Whether a kernel runs something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,7 +308,8 @@ impl Keeper {
                 cell.begin(self.cells_begun);
                 kernel.lend(environment);
                 let mut scribe = Scribe::new(Arc::clone(&cell.log));
-                let report = kernel.run(&code, &limits, &mut scribe, &mut controls).await;
+                let run = kernel.run(&code, &limits, &mut scribe, &mut controls);
+                let report = wakeful::run(run).await;
                 scribe.finish();
                 drop(turn);
                 let report = report.unwrap_or_else(|error| {

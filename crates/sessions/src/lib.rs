@@ -15,6 +15,7 @@ mod review;
 mod session;
 mod sessions;
 mod usage;
+mod wakeful;
 mod watch;
 
 pub use admission::{Admission, Capacity, Load, Quota, Refusal};
