@@ -19,6 +19,9 @@ use tokio::time::Instant;
 /// How long it is worth it: beyond, a wake-up more or less makes no difference.
 const MOMENT: Duration = Duration::from_micros(150);
 
+/// How long it may take to send the answer to one cell and to get the next.
+const NEXT_MOMENT: Duration = Duration::from_micros(200);
+
 /// Cells that run now, in all of the process.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
@@ -42,20 +45,40 @@ impl Drop for Counted {
     }
 }
 
-/// Runs a cell to its end, and stays awake for the first moment of it.
+/// Runs a cell to its end, and stays awake for the first moment of it, and for what follows upon its answer.
 pub(crate) async fn run<T>(cell: impl Future<Output = T>) -> T {
-    let _counted = Counted::new();
+    let counted = Counted::new();
     let mut cell = pin!(cell);
     let end = Instant::now() + MOMENT;
-    while *HAS_COMPANY && RUNNING.load(Ordering::Relaxed) == 1 && Instant::now() < end {
+    while are_running(1) && Instant::now() < end {
         tokio::select! {
             biased;
-            done = cell.as_mut() => return done,
-            // Comes back as soon as everything that is ready has had its turn.
-            () = tokio::task::yield_now() => {}
+            done = cell.as_mut() => {
+                drop(counted);
+                tokio::spawn(await_next());
+                return done;
+            }
+            () = give_way() => {}
         }
-        // The guest may have been woken on this very processor.
-        std::thread::yield_now();
     }
     cell.await
+}
+
+/// Stays awake until the next cell, but only for a moment.
+async fn await_next() {
+    let end = Instant::now() + NEXT_MOMENT;
+    while are_running(0) && Instant::now() < end {
+        give_way().await;
+    }
+}
+
+fn are_running(cells: usize) -> bool {
+    *HAS_COMPANY && RUNNING.load(Ordering::Relaxed) == cells
+}
+
+/// Comes back as soon as everything that is ready has had its turn, here and elsewhere on this processor, where the
+/// guest may have been woken.
+async fn give_way() {
+    tokio::task::yield_now().await;
+    std::thread::yield_now();
 }
