@@ -112,12 +112,7 @@ class NotebookShell(InteractiveShell):
     def is_customised(self) -> bool:
         """Tells whether the user changed how input is read, so that even Python must be translated."""
         traits = self._trait_values
-        manager = traits["input_transformer_manager"]
-        counts = (
-            len(manager.cleanup_transforms), len(manager.line_transforms),
-            len(manager.token_transformers), len(traits["input_transformers_post"]),
-        )  # fmt: skip
-        return bool(traits["autocall"]) or counts != self._plain_counts
+        return bool(traits["autocall"]) or _count_transformers(traits) != self._plain_counts
 
     def is_plain(self) -> bool:
         """Tells whether the last expression of a cell is shown, and everything read and run as it is."""
@@ -209,11 +204,7 @@ def create(own: shell.Shell) -> NotebookShell:
     notebook._raw_inputs = history.input_hist_raw
     for name in NotebookShell.ASKED_FOR:
         getattr(notebook, name)
-    manager = notebook.input_transformer_manager
-    notebook._plain_counts = (
-        len(manager.cleanup_transforms), len(manager.line_transforms),
-        len(manager.token_transformers), len(notebook.input_transformers_post),
-    )  # fmt: skip
+    notebook._plain_counts = _count_transformers(notebook._trait_values)
     # `cell_begins` does that itself.
     if notebook._clear_warning_registry in notebook.events.callbacks["pre_execute"]:
         notebook.events.unregister("pre_execute", notebook._clear_warning_registry)
@@ -226,6 +217,14 @@ def create(own: shell.Shell) -> NotebookShell:
     for module, name, formatter in RICH_TYPES:
         notebook.display_formatter.mimebundle_formatter.for_type_by_name(module, name, formatter)
     return notebook
+
+
+def _count_transformers(traits: dict) -> tuple[int, ...]:
+    manager = traits["input_transformer_manager"]
+    return (
+        len(manager.cleanup_transforms), len(manager.line_transforms),
+        len(manager.token_transformers), len(traits["input_transformers_post"]),
+    )  # fmt: skip
 
 
 def _format_figure(figure: object) -> tuple[dict, dict]:

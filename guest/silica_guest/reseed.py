@@ -83,7 +83,7 @@ def _c_int(value: int) -> bytes:
 
 def _find_key(process) -> tuple[int, int] | None:
     key = process.current_process().authkey
-    # Behind the head of any bytes, which ends with a null that is not counted in a length.
+    # The size of empty bytes counts the null behind the last.
     return _find(id(key) + bytes.__basicsize__ - 1, b"", bytes(key))
 
 

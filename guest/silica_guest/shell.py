@@ -116,8 +116,8 @@ class Shell:
 
     def finish(self) -> None:
         """Shows the figures a cell left open, whether it failed or not."""
-        pyplot = sys.modules.get("matplotlib._pylab_helpers")
-        if pyplot is not None and pyplot.Gcf.figs:
+        helpers = sys.modules.get("matplotlib._pylab_helpers")
+        if helpers is not None and helpers.Gcf.figs:
             from silica_guest import figures
 
             figures.show_all()

@@ -90,7 +90,8 @@ fn ask_for_nothing(served: &Served) -> Result<f64> {
 fn compile(bench: &Bench) -> Result<String> {
     let source = bench.place.driver(SOURCE)?;
     let program = source.with_extension("");
-    let output = Command::new("cc").arg("-O2").arg("-o").args([&program, &source]).output()?;
+    let output = Command::new("cc").arg("-O2").arg("-o").args([&program, &source]).output();
+    let output = output.context("cc, the compiler of floor.c, does not start")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(program.display().to_string())
 }

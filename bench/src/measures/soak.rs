@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{Bench, POOL_SIZE, PRINT};
+use crate::peers::Contender as _;
 use crate::results::{Better, Table};
 use crate::silica::Served;
 
 const WORKERS: usize = 4;
 
-/// Sandboxes a second: half of what two processors reach.
-const RATE: f64 = 65.0;
+/// Who asks, and for how long, to find out how many sandboxes a second there can be. Half of that is kept up.
+const CLIENTS_AT_BEST: usize = 16;
+const BEST_TIME: Duration = Duration::from_secs(10);
 
 /// How long the server gets to reach its size.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
@@ -20,11 +22,12 @@ const WARM_UP_MAX: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
-    let served = bench.serve(POOL_SIZE)?;
-    steady(&served, WARM_UP_MAX.min(bench.soak / 4))?;
+    let mut served = bench.serve(POOL_SIZE)?;
+    let rate = served.rate(CLIENTS_AT_BEST, BEST_TIME, PRINT)? / 2.0;
+    steady(&served, rate, WARM_UP_MAX.min(bench.soak / 4))?;
     std::thread::sleep(SETTLE);
     let before = served.footprint();
-    let count = steady(&served, bench.soak)?;
+    let count = steady(&served, rate, bench.soak)?;
     std::thread::sleep(SETTLE);
     for (grown, unit) in served.footprint().growth_since(&before) {
         bench.results.promise("P21", grown, unit);
@@ -37,8 +40,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn steady(served: &Served, time: Duration) -> Result<u64> {
-    let pause = Duration::from_secs_f64(WORKERS as f64 / RATE);
+fn steady(served: &Served, rate: f64, time: Duration) -> Result<u64> {
+    let pause = Duration::from_secs_f64(WORKERS as f64 / rate);
     let until = Instant::now() + time;
     let work = || -> Result<u64> {
         let (mut client, mut count) = (served.client()?, 0);

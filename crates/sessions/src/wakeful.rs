@@ -12,9 +12,7 @@ mod tests;
 use std::pin::pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How long it is worth it: beyond, a wake-up more or less makes no difference.
 const MOMENT: Duration = Duration::from_micros(150);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{MOMENT, run};
+use super::{MOMENT, await_next, run};
 
 #[tokio::test]
 async fn others_have_their_turn_while_one_stays_awake() {
@@ -41,4 +41,14 @@ async fn cells_side_by_side_all_end() {
         sum += cell.await.expect("no cell panics");
     }
     assert_eq!(sum, 190);
+}
+
+#[tokio::test]
+async fn whoever_sends_nothing_more_is_not_awaited_for_long() {
+    tokio::time::timeout(Duration::from_secs(10), async {
+        run(async {}).await;
+        await_next().await;
+    })
+    .await
+    .expect("it goes to sleep");
 }
