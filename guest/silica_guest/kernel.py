@@ -87,15 +87,16 @@ class Kernel:
         """Runs a cell that nobody sent and forgets it, while the host is busy with the first word.
 
         In a fork of a zygote the pages that a first cell writes to are this process's own after that. A host that
-        has sent more already is not kept waiting.
+        has sent more already is not kept waiting. SIGINT is for a cell of the host's, and comes when this is over.
         """
-        if self.channel.has_input():
-            return
-        self.channel.pretend(REHEARSAL_FRAME)
-        status, exit_code, _ = self.perform(*self.channel.receive())
-        interpreter.flush_streams()
-        wire.front_of(self.end(status, exit_code), b"")
-        self.shell.start_over()
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGINT})
+        if not self.channel.has_input():
+            self.channel.pretend(REHEARSAL_FRAME)
+            status, exit_code, _ = self.perform(*self.channel.receive())
+            interpreter.flush_streams()
+            wire.front_of(self.end(status, exit_code), b"")
+            self.shell.start_over()
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
     def loop(self) -> None:
         """Serves until shutdown or the end of the stream."""

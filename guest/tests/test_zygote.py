@@ -146,6 +146,35 @@ print(done["status"], done["count"])
     assert run(body, []) == "in the child __main__ ['', '', ''] [''] {} ['Cell In[1]']\nok 1\n"
 
 
+def test_interrupt_during_the_rehearsal_is_for_the_cell():
+    body = """
+import socket
+from silica_guest import kernel, wire
+ours, theirs = socket.socketpair()
+host, guest = wire.Channel(ours.fileno()), kernel.Kernel(wire.Channel(theirs.fileno()), shell)
+guest.interrupts.restore()
+plain = shell.run
+def run(code):
+    shell.run = plain
+    host.send({"type": "run", "cell": 1}, b"while True: pass")
+    host.send({"type": "interrupt", "cell": 1})
+    os.kill(os.getpid(), _signal.SIGINT)
+    plain(code)
+shell.run = run
+guest.rehearse()
+_signal.alarm(20)
+guest.run(*guest.receive())
+host.send({"type": "run", "cell": 2}, b"1")
+host.send({"type": "ack", "seq": 1})
+host.send({"type": "shutdown"})
+guest.loop()
+heads = [host.receive()[0] for _ in range(4)]
+print([(head["type"], head["cell"], head.get("status")) for head in heads])
+"""
+    expected = [("error", 1, None), ("done", 1, "interrupted"), ("result", 2, None), ("done", 2, "ok")]
+    assert run(body, []) == f"{expected}\n"
+
+
 def test_pyplot_is_called_after_cells_only_if_interactive():
     body = """
 import matplotlib.pyplot as plt
