@@ -6,6 +6,7 @@
 
 mod footprint;
 mod interleave;
+mod keeper;
 mod machine;
 mod measures;
 mod noise;
@@ -18,6 +19,7 @@ mod silica;
 mod specification;
 mod statistics;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -92,14 +94,20 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let kept = match words.get(1).and_then(|word| word.to_str()) {
         Some(ZONE_ARGUMENT) => return ExitCode::from(silica_jail::run_zone() as u8),
         Some(peers::spawn::ARGUMENT) => return peers::spawn::serve(),
-        _ => {}
+        Some(keeper::ARGUMENT) => true,
+        _ => false,
+    };
+    if kept {
+        words.remove(1);
     }
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(&words);
     let done = match &arguments.command {
-        None => run::run(&arguments),
+        None if kept => run::run(&arguments),
+        None => keeper::keep(&words[1..]),
         Some(Task::Page { results }) => page(&arguments, results.as_deref()),
         Some(Task::Check { results }) => check(&arguments, results.as_deref()),
         Some(Task::List) => {

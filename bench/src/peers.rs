@@ -37,6 +37,8 @@ pub(crate) trait Contender {
     fn process(&self) -> Option<u32>;
     /// Makes, uses and ends places for a while; how many a second.
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64>;
+    /// Gives up everything it has left lying about, so that what is measured next does not pay for it.
+    fn start_over(&mut self) {}
 }
 
 /// What came of running code.

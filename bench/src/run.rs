@@ -11,6 +11,7 @@ use silica_engine::template::Home;
 use silica_store::Timestamp;
 
 use crate::interleave::first_line;
+use crate::keeper;
 use crate::machine::Machine;
 use crate::measures::{Bench, MEASURES, SOAK};
 use crate::noise::{Noise, Quiet};
@@ -25,8 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let started = Instant::now();
     let missing = if arguments.no_install { Missing::LeaveOut } else { Missing::Install };
     let place = Place::new(&arguments.place, missing)?;
-    // Orphans stay below this process, where their memory is counted.
-    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    keeper::end_with_keeper()?;
     let silica = silica(arguments, &place)?;
     let template = Library::template(&Home::new(&silica.home), &silica.template)?;
     let plain = Plain::new(&template);
@@ -100,6 +100,7 @@ fn measure_all(
             let failure = Failure { measure: name.to_owned(), reason: first_line(&error) };
             bench.results.failures.push(failure);
         }
+        bench.peers.iter_mut().for_each(|peer| peer.contender.start_over());
         eprintln!("bench: {name} took {:.1} s", began.elapsed().as_secs_f64());
         bench.results.seconds = started.elapsed().as_secs_f64();
         bench.results.save(output)?;

@@ -12,6 +12,7 @@ use anyhow::Result;
 use super::{Bench, SILICA};
 use crate::footprint::{Memory, descendants};
 use crate::interleave::first_line;
+use crate::keeper;
 use crate::peers::{Contender, PLAIN};
 use crate::results::{Better, Curve, Line, Table};
 
@@ -63,14 +64,14 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     growth(bench, &everybody)
 }
 
-/// Everything below this process but what belongs to some, once it has come to rest.
+/// Everything below this process and its keeper but what belongs to some, once it has come to rest.
 fn family(others: &[u32]) -> Memory {
     let look = || {
         let theirs: HashSet<u32> = others
             .iter()
             .flat_map(|&other| [other].into_iter().chain(descendants(other)))
             .collect();
-        let all = descendants(std::process::id());
+        let all = descendants(keeper::id());
         Memory::of(all.into_iter().filter(|process| !theirs.contains(process)))
     };
     let mut last = look();

@@ -28,6 +28,8 @@ pub(super) struct Driver {
     first: Value,
     /// Nothing once it has failed to answer; it is started again when it is needed.
     live: Option<Live>,
+    /// Whether anything was asked of the one that runs.
+    used: bool,
     pub(super) version: String,
 }
 
@@ -49,7 +51,7 @@ impl Driver {
 
     /// The same; it is told something first, unless that is nothing.
     pub(super) fn start_with(command: Command, first: Value) -> Result<Self> {
-        let mut driver = Self { command, first, live: None, version: String::new() };
+        let mut driver = Self { command, first, live: None, used: false, version: String::new() };
         driver.bring_up()?;
         Ok(driver)
     }
@@ -68,6 +70,7 @@ impl Driver {
     }
 
     fn ask(&mut self, request: &Value) -> Result<Value> {
+        self.used = true;
         let live = self.bring_up()?;
         let answer = live.say(request).and_then(|()| live.answer());
         if answer.is_err() {
@@ -184,6 +187,14 @@ impl Contender for Driver {
         let answer = self.ask(&request)?;
         let count = answer["count"].as_f64().context("the driver counted nothing")?;
         Ok(count / seconds(&answer)?.as_secs_f64())
+    }
+
+    fn start_over(&mut self) {
+        if self.used {
+            (self.live, self.used) = (None, false);
+            // If it does not come up, the next to ask will hear why.
+            let _ = self.bring_up();
+        }
     }
 }
 

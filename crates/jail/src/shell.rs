@@ -144,8 +144,12 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 /// The init's whole life: wait, build, wait, finish, report, reap. Never returns to the zone master's
 /// code. `filter` leaves it the calls of reaping; it was made once for all, from `INIT_RULES`.
 pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
-    // Nothing of the zone master's stays open while this waits, for minutes perhaps.
-    if sys::close_all_but(master.as_fd()).is_err() || silica_gate::forsake_bounds().is_err() {
+    // Nothing of the zone master's stays open while this waits, for minutes perhaps. In a group of its own,
+    // since at the end of a process the kernel looks at all others of its group.
+    if sys::close_all_but(master.as_fd()).is_err()
+        || rustix::process::setsid().is_err()
+        || silica_gate::forsake_bounds().is_err()
+    {
         sys::exit_now(1)
     }
     let Some((preparation, doors)) = await_preparation(master) else { sys::exit_now(1) };
