@@ -140,7 +140,7 @@ pub(super) struct Master<'a> {
 /// How long to wait for something to do: when the stock is low, when a group is still busy, when there
 /// are network namespaces that somebody may want again, and when there is nothing but worn zygotes to
 /// look for.
-const TICK_LOW: Duration = Duration::from_millis(1);
+const TICK_LOW: Duration = Duration::from_millis(8);
 const TICK_BUSY: Duration = Duration::from_millis(5);
 const TICK_SPARE: Duration = Duration::from_millis(100);
 const TICK_IDLE: Duration = Duration::from_secs(5);
