@@ -137,10 +137,11 @@ pub(super) struct Master<'a> {
     next_layer: u64,
 }
 
-/// How long to wait for something to do: when the stock is low, when a group is still busy, when there
-/// are network namespaces that somebody may want again, and when there is nothing but worn zygotes to
-/// look for.
-const TICK_LOW: Duration = Duration::from_millis(8);
+/// How long to wait for something to do: when the stock is low, when it is not full, which can wait until
+/// whoever took from it has had a first answer, when a group is still busy, when there are network
+/// namespaces that somebody may want again, and when there is nothing but worn zygotes to look for.
+const TICK_LOW: Duration = Duration::from_millis(1);
+const TICK_NOT_FULL: Duration = Duration::from_millis(8);
 const TICK_BUSY: Duration = Duration::from_millis(5);
 const TICK_SPARE: Duration = Duration::from_millis(100);
 const TICK_IDLE: Duration = Duration::from_secs(5);
@@ -231,7 +232,8 @@ impl<'a> Master<'a> {
         let ending = self.shells.values().any(|shell| !shell.destroyers.is_empty());
         let tick = match (self.may_replenish(), ending) {
             (true, true) => Duration::ZERO,
-            (true, false) => TICK_LOW,
+            (true, false) if self.stock.is_half_gone() => TICK_LOW,
+            (true, false) => TICK_NOT_FULL,
             (false, _) if self.is_dying() => TICK_BUSY,
             (false, _) if self.stock.networks.has_spare() => TICK_SPARE,
             (false, _) => TICK_IDLE,

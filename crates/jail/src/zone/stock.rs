@@ -174,6 +174,11 @@ impl Stock {
         !self.exhausted && self.customers > 1 && (self.blanks.len() < STOCK || self.may_prepare())
     }
 
+    /// Whether it would not last long if many came now.
+    pub(crate) fn is_half_gone(&self) -> bool {
+        self.blanks.len() < STOCK / 2
+    }
+
     fn may_prepare(&self) -> bool {
         let blank = self.blanks.iter().filter(|blank| blank.preparation.is_none());
         self.usual.is_some() && blank.count() > BLANK
