@@ -49,6 +49,7 @@ pub use watch::{Happening, Notice, Reach, Watch};
 pub use write::{Existing, FILE_MODE_DEFAULT, Parents, WriteOptions, Writer};
 
 use identity::Identity;
+use silica_jail::shell::WRITABLE_INODES;
 
 /// The writable places: the directory in the sandbox's file system, and where the guest sees it.
 const PLACES: [(&str, &str); 3] =
@@ -71,6 +72,9 @@ pub struct Files {
     /// The most a copy or an archive takes of the host: what the sandbox may hold. Sparse files and
     /// hard links would make more of it.
     copy_bytes_max: u64,
+    /// Whether there was nothing but the places themselves before anybody could make anything, so that the
+    /// number of inodes tells when there is nothing again.
+    began_bare: bool,
 }
 
 /// What was opened.
@@ -86,7 +90,9 @@ impl Files {
     /// Takes the pinned directory; whose it is, is whom the files belong to.
     pub(crate) fn new(directory: OwnedFd, copy_bytes_max: u64) -> io::Result<Self> {
         let guest = Identity::of(directory.as_fd())?;
-        Ok(Self { directory, guest, copy_bytes_max })
+        let mut files = Self { directory, guest, copy_bytes_max, began_bare: false };
+        files.began_bare = files.space().1 == WRITABLE_INODES;
+        Ok(files)
     }
 
     /// How many bytes all files take, and how many files and directories there are.

@@ -282,6 +282,10 @@ fn mount_system(template: &Template) -> io::Result<()> {
 pub(crate) const WRITABLE: [(&str, &str); 4] =
     [("workspace", "/workspace"), ("home", "/home/user"), ("tmp", "/tmp"), ("shm", "/dev/shm")];
 
+/// What the file system behind the writable places holds before anybody has made anything: its own directory
+/// and one for each place. No guest can remove one of them, since it sees them as mounts alone.
+pub const WRITABLE_INODES: u64 = 1 + WRITABLE.len() as u64;
+
 /// One inode per this many bytes of writable space.
 const BYTES_PER_INODE: u64 = 4096;
 

@@ -47,6 +47,17 @@ async fn end(engine: silica_engine::Engine, sandbox: Sandbox) {
     engine.close().await;
 }
 
+/// By this number the host knows that there is nothing to compare after a cell.
+#[tokio::test]
+async fn new_sandbox_holds_its_places_and_no_other_inode() {
+    let ground = Ground::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&ground).await;
+    assert_eq!(sandbox.files().space().1, silica_jail::shell::WRITABLE_INODES);
+    print(&mut sandbox, "open('a', 'w').close(); print('made')").await;
+    assert_eq!(sandbox.files().space().1, silica_jail::shell::WRITABLE_INODES + 1);
+    end(engine, sandbox).await;
+}
+
 #[tokio::test]
 async fn host_and_guest_work_on_the_same_files() {
     let ground = Ground::new(PYTHON);

@@ -1,7 +1,7 @@
 //! Which files a cell made, changed and removed: two scans compared.
 //!
 //! This runs after every cell, so a scan asks the kernel for little: one open, one read and one close
-//! of each directory, one look at each entry. Directories are always read again: their times have
+//! of each directory, one look at each entry, and a single question where nobody has made anything. Directories are always read again: their times have
 //! the grain of a clock tick on kernels before 6.13, and a file made within the tick of the last
 //! scan would go unseen. The same holds there for a file rewritten in that tick with the same size.
 
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, Stat};
+use silica_jail::shell::WRITABLE_INODES;
 
 use super::survey::{Bounds, Seen, Then, shown, survey};
 use super::{DEPTH_MAX, FileError, Files, beneath};
@@ -74,13 +75,25 @@ pub struct Changes {
 impl Files {
     /// Notes how the files stand now.
     pub fn snapshot(&self) -> Result<Snapshot, FileError> {
+        if self.is_bare() {
+            return Ok(Snapshot::NOTHING);
+        }
         self.guest.act(|| Ok(self.scan(SCAN_ENTRIES_MAX)))
     }
 
     /// The same if there are only a few: it takes no longer than handing the work to another thread.
     pub fn glance(&self) -> Result<Option<Snapshot>, FileError> {
+        if self.is_bare() {
+            return Ok(Some(Snapshot::NOTHING));
+        }
         let seen = self.guest.act(|| Ok(self.scan(GLANCE_ENTRIES_MAX)))?;
         Ok(seen.complete.then_some(seen))
+    }
+
+    /// Whether there is nothing at all, in no place, not even a file without a name. That is what most cells
+    /// leave, and the kernel keeps the count.
+    fn is_bare(&self) -> bool {
+        self.began_bare && self.space().1 == WRITABLE_INODES
     }
 
     fn scan(&self, entries: usize) -> Snapshot {
@@ -123,6 +136,9 @@ fn is_skipped(seen: &Seen<'_>) -> bool {
 }
 
 impl Snapshot {
+    /// That there are no files.
+    const NOTHING: Self = Self { files: BTreeMap::new(), complete: true };
+
     /// What happened between an earlier snapshot and this one.
     pub fn since(&self, before: &Self) -> Changes {
         compare(before, self)

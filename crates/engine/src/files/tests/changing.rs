@@ -137,6 +137,42 @@ fn a_place_that_cannot_be_read_is_told() {
 }
 
 #[test]
+fn nothing_hides_behind_the_number_of_inodes() {
+    let ground = Ground::new();
+    let mut snapshot = ground.files.snapshot().unwrap();
+    // Something elsewhere, which is not looked at, and nothing in its place.
+    fs::write(ground.at("/tmp/x"), "").unwrap();
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
+    fs::remove_file(ground.at("/tmp/x")).unwrap();
+    fs::write(ground.at("y"), "").unwrap();
+    let created = vec![file("/workspace/y", 0)];
+    assert_eq!(ground.changes(&mut snapshot), Changes { created, ..Changes::default() });
+    fs::rename(ground.at("y"), ground.at("/tmp/y")).unwrap();
+    let removed = vec![file("/workspace/y", 0)];
+    assert_eq!(ground.changes(&mut snapshot), Changes { removed, ..Changes::default() });
+    fs::remove_file(ground.at("/tmp/y")).unwrap();
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
+    // A file without a name keeps its inode.
+    let open = fs::File::create(ground.at("z")).unwrap();
+    fs::remove_file(ground.at("z")).unwrap();
+    assert_eq!(ground.changes(&mut snapshot), Changes::default());
+    drop(open);
+}
+
+#[test]
+fn directory_that_stands_for_a_place_is_not_taken_for_one() {
+    let ground = Ground::new();
+    fs::remove_dir(ground.root.join("shm")).unwrap();
+    // As many inodes as there are places, and one of them is a file.
+    let files = files(&ground.root);
+    let before = files.snapshot().unwrap();
+    fs::write(ground.at("one"), "1").unwrap();
+    let created = vec![file("/workspace/one", 1)];
+    let after = files.snapshot().unwrap();
+    assert_eq!(after.since(&before), Changes { created, ..Changes::default() });
+}
+
+#[test]
 fn few_files_are_seen_in_passing_and_many_are_not() {
     let ground = Ground::new();
     let before = ground.files.glance().unwrap().unwrap();
