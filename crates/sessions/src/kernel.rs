@@ -283,10 +283,11 @@ impl Keeper {
                 give_up(&self.session, *job);
             }
         }
-        if let Some(kernel) = self.kernel.take()
-            && !self.session.sandbox().is_dead()
-        {
-            kernel.kill().await;
+        match self.kernel.take() {
+            Some(kernel) if !self.session.sandbox().is_dead() => kernel.kill().await,
+            // If its socket closed first, the interpreter would wake up to end by itself, just to be killed.
+            Some(_open) => self.session.gone().await,
+            None => {}
         }
     }
 
