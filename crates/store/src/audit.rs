@@ -32,8 +32,10 @@ use std::io;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
+use crate::journal::Promise;
 use crate::{ExecutionId, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write};
 
 pub use body::{
@@ -64,6 +66,39 @@ pub struct Ticket {
     sandbox: Option<SandboxId>,
 }
 
+/// The beginning or the end of an execution, as it is promised.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ExecutionLine {
+    time: Timestamp,
+    kind: Kind,
+    execution: String,
+    tenant: String,
+    sandbox: Option<String>,
+    body: String,
+}
+
+impl ExecutionLine {
+    /// Adds it to the log.
+    pub(crate) fn append(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
+        let entry = Entry {
+            time: self.time,
+            kind: self.kind,
+            execution: Some(&self.execution),
+            tenant: Some(&self.tenant),
+            sandbox: self.sandbox.as_deref(),
+            body: &self.body,
+        };
+        append(connection, chain, &entry).map(drop)
+    }
+
+    /// Whether it has been added.
+    pub(crate) fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
+        let statement = "SELECT EXISTS (SELECT 1 FROM audit WHERE execution = ?1 AND kind = ?2)";
+        let mut statement = connection.prepare_cached(statement)?;
+        Ok(statement.query_row((&self.execution, self.kind), |row| row.get(0))?)
+    }
+}
+
 /// The audit log of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Audit<'store> {
@@ -75,15 +110,17 @@ impl<'store> Audit<'store> {
         Self { store }
     }
 
-    /// Records that an execution begins, before it does.
+    /// Records that an execution begins, before it does. A server that awaits this or the next may be answered
+    /// when it is promised: it has to see to it itself that no two executions have the same name, and that
+    /// none is finished twice.
     pub fn begin(self, begin: &Begin) -> Write<Ticket> {
-        let body = body::text(&BeginBody::new(begin, self.store.settings()));
         let ticket = Ticket {
             execution: begin.execution.clone(),
             tenant: begin.tenant.clone(),
             sandbox: begin.sandbox.clone(),
         };
-        self.append(Kind::Begin, ticket, body, |ticket| StoreError::Duplicate {
+        let body = body::text(&BeginBody::new(begin, self.store.settings()));
+        self.promise(Kind::Begin, ticket, body, |ticket| StoreError::Duplicate {
             id: ticket.execution.to_string(),
         })
     }
@@ -91,36 +128,27 @@ impl<'store> Audit<'store> {
     /// Records how an execution ended.
     pub fn finish(self, ticket: Ticket, finish: &Finish) -> Write<Ticket> {
         let body = body::text(&FinishBody::new(finish, self.store.settings()));
-        self.append(Kind::Finish, ticket, body, |ticket| StoreError::AlreadyFinished {
+        self.promise(Kind::Finish, ticket, body, |ticket| StoreError::AlreadyFinished {
             execution: ticket.execution.clone(),
         })
     }
 
-    fn append(
+    fn promise(
         self,
         kind: Kind,
         ticket: Ticket,
         body: String,
         conflict: fn(&Ticket) -> StoreError,
     ) -> Write<Ticket> {
-        let time = self.store.now();
-        self.store.write_chained(
-            move |connection, chain| {
-                let entry = Entry {
-                    time,
-                    kind,
-                    execution: Some(ticket.execution.as_str()),
-                    tenant: Some(ticket.tenant.as_str()),
-                    sandbox: ticket.sandbox.as_ref().map(SandboxId::as_str),
-                    body: &body,
-                };
-                match append(connection, chain, &entry) {
-                    Err(failure) if failure.is_conflict() => Err(conflict(&ticket).into()),
-                    other => other.map(|_| ticket),
-                }
-            },
-            || (),
-        )
+        let line = ExecutionLine {
+            time: self.store.now(),
+            kind,
+            execution: ticket.execution.to_string(),
+            tenant: ticket.tenant.to_string(),
+            sandbox: ticket.sandbox.as_ref().map(SandboxId::to_string),
+            body,
+        };
+        self.store.promise(Promise::Execution(line), ticket, conflict)
     }
 
     /// Records something that is no execution: a key made, a server started.

@@ -190,7 +190,7 @@ impl StoreError {
                 Some("use the newer version, or another data directory (SILICA_HOME)".to_owned())
             }
             Self::Foreign { path } | Self::Damaged { path, .. } => Some(format!(
-                "stop the server, then restore {path} from a backup, or move it and the files {name}-wal \
+                "stop the server, then restore {path} from a backup, or move it, silica.pending and the files {name}-wal \
                  and {name}-shm beside it away to begin anew",
                 path = path.display(),
                 name = path.file_name().unwrap_or_default().to_string_lossy(),
@@ -203,8 +203,10 @@ impl StoreError {
                 Some("run as the user it belongs to, or make the file system writable".to_owned())
             }
             Self::Unclosed { path } => Some(format!(
-                "copy {path} and {path}-wal to a place that can be written, and read them there",
+                "copy {path}, {path}-wal, {pending} and audit.key to a place that can be written, and read \
+                 them there",
                 path = path.display(),
+                pending = path.with_extension("pending").display(),
             )),
             Self::Full { .. } => Some("make room; nothing was lost, and it then goes on".to_owned()),
             Self::AuditKeyMissing { path } | Self::AuditKeyWrong { path } => Some(format!(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, accessat, mknodat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, mknodat};
 use rustix::io::Errno;
 
 use crate::error::Failure;
@@ -36,6 +36,42 @@ impl Place {
     /// The key of the audit chain: beside the database and not in it.
     pub(crate) fn audit_key(&self) -> PathBuf {
         self.database.with_file_name("audit.key")
+    }
+
+    /// Where stands what was promised and is not in the database yet.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.database.with_extension("pending")
+    }
+
+    /// Whether there is anything in it.
+    pub(crate) fn has_journal(&self) -> bool {
+        fs::symlink_metadata(self.journal()).is_ok_and(|file| file.len() > 0)
+    }
+
+    /// Opens it to be read and added to; makes it if it is not there. It is emptied later, by root too, who may
+    /// be in another user's directory: so it must be that user's own file, by no other name and no link.
+    pub(crate) fn open_journal(&self) -> Result<File, StoreError> {
+        let path = self.journal();
+        let mut options = private();
+        options.read(true).append(true).create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let file = options.open(&path).map_err(self.refused(&path))?;
+        let refused = self.refused(&path);
+        let owner = fs::metadata(self.directory()).map_err(&refused)?;
+        if rustix::process::geteuid().is_root() {
+            let made = file.metadata().map_err(&refused)?;
+            if made.uid() == 0 && made.len() == 0 {
+                std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))
+                    .map_err(&refused)?;
+            }
+        }
+        let opened = file.metadata().map_err(&refused)?;
+        let is_ours = [owner.uid(), rustix::process::geteuid().as_raw()].contains(&opened.uid());
+        if !opened.is_file() || opened.nlink() != 1 || !is_ours {
+            let words =
+                format!("cannot use {}: it is no plain file of this user's", path.display());
+            return Err(StoreError::io(words, io::ErrorKind::PermissionDenied.into()));
+        }
+        Ok(file)
     }
 
     fn lock(&self) -> PathBuf {

@@ -20,6 +20,7 @@ mod digest;
 mod error;
 mod file;
 mod id;
+mod journal;
 mod keeper;
 pub mod keys;
 mod random;

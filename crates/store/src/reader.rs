@@ -10,6 +10,7 @@ use crate::StoreError;
 use crate::error::Failure;
 use crate::file::Place;
 use crate::store::Access;
+use crate::writer::Writer;
 
 /// Reads of async callers under way at once, and connections kept open between reads.
 const READERS_MAX: usize = 4;
@@ -20,12 +21,17 @@ type Work<T> = Box<dyn FnOnce(&Connection) -> Result<T, Failure> + Send>;
 #[must_use = "nothing is read until this is awaited or waited for"]
 pub struct Read<T> {
     readers: Arc<Readers>,
+    /// Who may have to write first what counts as written.
+    writer: Option<Writer>,
     work: Work<T>,
 }
 
 impl<T> Read<T> {
     /// Reads on this thread.
     pub fn wait(self) -> Result<T, StoreError> {
+        if let Some(writer) = self.writer {
+            writer.flush();
+        }
         self.readers.read(self.work)
     }
 }
@@ -74,9 +80,10 @@ impl Readers {
 
     pub(crate) fn later<T>(
         self: &Arc<Self>,
+        writer: Option<Writer>,
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Read<T> {
-        Read { readers: Arc::clone(self), work: Box::new(work) }
+        Read { readers: Arc::clone(self), writer, work: Box::new(work) }
     }
 
     /// Reads on this thread, in one transaction.

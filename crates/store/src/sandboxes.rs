@@ -12,10 +12,11 @@ use std::str::FromStr;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Failure;
+use crate::journal::Promise;
 use crate::{IdError, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write};
 
 pub use list::{Filter, Order, PAGE_MAX, Page, PageToken};
@@ -126,6 +127,58 @@ pub struct SandboxRecord {
     pub usage: Option<Value>,
 }
 
+/// A new sandbox, as it is promised; metadata and limits as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SandboxLine {
+    id: String,
+    tenant: String,
+    template: String,
+    metadata: String,
+    limits: String,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+}
+
+impl SandboxLine {
+    /// Records it as running.
+    pub(crate) fn insert(&self, connection: &Connection) -> Result<(), Failure> {
+        let statement = "INSERT INTO sandbox (id, tenant, template, metadata, limits, created_at, \
+                         expires_at, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let Self { id, tenant, template, metadata, limits, created_at, expires_at } = self;
+        let (mut statement, state) = (connection.prepare_cached(statement)?, State::Running);
+        statement.execute(params![
+            id, tenant, template, metadata, limits, created_at, expires_at, state
+        ])?;
+        Ok(())
+    }
+
+    /// Whether it has been recorded.
+    pub(crate) fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
+        let statement = "SELECT EXISTS (SELECT 1 FROM sandbox WHERE id = ?1)";
+        Ok(connection.prepare_cached(statement)?.query_row([&self.id], |row| row.get(0))?)
+    }
+}
+
+/// The end of a sandbox, as it is promised; usage as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EndLine {
+    id: String,
+    reason: String,
+    ended_at: Timestamp,
+    usage: Option<String>,
+}
+
+impl EndLine {
+    /// Records it, unless it has ended otherwise.
+    pub(crate) fn update(&self, connection: &Connection) -> Result<(), Failure> {
+        let statement = "UPDATE sandbox SET state = 'ended', end_reason = ?2, ended_at = ?3, \
+                         usage = coalesce(?4, usage) WHERE id = ?1 AND state = 'running'";
+        let Self { id, reason, ended_at, usage } = self;
+        connection.prepare_cached(statement)?.execute(params![id, reason, ended_at, usage])?;
+        Ok(())
+    }
+}
+
 /// The sandboxes of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Sandboxes<'store> {
@@ -137,7 +190,8 @@ impl<'store> Sandboxes<'store> {
         Self { store }
     }
 
-    /// Records a new one as running.
+    /// Records a new one as running. A server that awaits it may be answered when it is promised, and has to
+    /// see to it itself that no two have the same name.
     pub fn insert(self, new: NewSandbox) -> Write<SandboxRecord> {
         let checked =
             metadata_json(&new.metadata).and_then(|metadata| Ok((metadata, json(&new.limits)?)));
@@ -158,9 +212,17 @@ impl<'store> Sandboxes<'store> {
             ended_at: None,
             usage: None,
         };
-        self.store.write(move |connection| {
-            insert(connection, &record, &metadata, &limits)?;
-            Ok(record)
+        let line = SandboxLine {
+            id: record.id.to_string(),
+            tenant: record.tenant.to_string(),
+            template: record.template.clone(),
+            metadata,
+            limits,
+            created_at: record.created_at,
+            expires_at: record.expires_at,
+        };
+        self.store.promise(Promise::Sandbox(line), record, |record| StoreError::Duplicate {
+            id: record.id.to_string(),
         })
     }
 
@@ -188,19 +250,17 @@ impl<'store> Sandboxes<'store> {
         })
     }
 
-    /// Records the end of a running one; false if there is no such.
-    pub fn finish(self, id: &SandboxId, reason: &str, usage: Option<&Value>) -> Write<bool> {
+    /// Records the end of a running one; nothing if there is no such. A server that awaits it may be answered
+    /// when it is promised.
+    pub fn finish(self, id: &SandboxId, reason: &str, usage: Option<&Value>) -> Write<()> {
         let usage = match usage.map(json).transpose() {
             Ok(usage) => usage,
             Err(error) => return Write::refused(error),
         };
-        let (id, reason, now) = (id.clone(), shorten(reason), self.store.now());
-        self.store.write(move |connection| {
-            let statement = "UPDATE sandbox SET state = 'ended', end_reason = ?2, ended_at = ?3, \
-                             usage = coalesce(?4, usage) WHERE id = ?1 AND state = 'running'";
-            let mut statement = connection.prepare_cached(statement)?;
-            Ok(statement.execute(params![id, reason, now, usage])? > 0)
-        })
+        let (id, reason, ended_at) = (id.to_string(), shorten(reason), self.store.now());
+        let line = EndLine { id, reason, ended_at, usage };
+        // There is nothing that an end could be in conflict with.
+        self.store.promise(Promise::End(line), (), |()| StoreError::Closed)
     }
 
     /// Marks every running one as lost and tells how many. A server does this when it starts, while
@@ -241,25 +301,6 @@ pub(crate) fn forget_ended(connection: &Connection, before: Timestamp) -> Result
 
 const COLUMNS: &str = "id, tenant, template, metadata, limits, created_at, expires_at, state, \
                        end_reason, ended_at, usage";
-
-fn insert(
-    connection: &Connection,
-    record: &SandboxRecord,
-    metadata: &str,
-    limits: &str,
-) -> Result<(), Failure> {
-    let statement = "INSERT INTO sandbox (id, tenant, template, metadata, limits, created_at, \
-                     expires_at, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    let SandboxRecord { id, tenant, template, created_at, expires_at, state, .. } = record;
-    let inserted = connection
-        .prepare_cached(statement)?
-        .execute(params![id, tenant, template, metadata, limits, created_at, expires_at, state])
-        .map_err(Failure::from);
-    if inserted.as_ref().is_err_and(Failure::is_conflict) {
-        return Err(StoreError::Duplicate { id: id.to_string() }.into());
-    }
-    inserted.map(drop)
-}
 
 fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
     Ok(SandboxRecord {

@@ -15,6 +15,7 @@ use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, ChainKey};
 use crate::error::Failure;
 use crate::file::Place;
+use crate::journal::{self, Journal, Promise};
 use crate::keeper::Keeper;
 use crate::keys::{KeyCache, Keys};
 use crate::reader::{Read, Readers};
@@ -137,7 +138,10 @@ impl Store {
         };
         let writing = match options.access {
             Access::Server | Access::Tool => Some(Writing::start(&place, &options)?),
-            Access::ReadOnly => None,
+            Access::ReadOnly => {
+                look_for_promises(&place, &options.clock)?;
+                None
+            }
         };
         let readers = Readers::open(place.clone(), options.access)?;
         let keys = Arc::default();
@@ -213,7 +217,31 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Read<T> {
-        self.inner.readers.later(work)
+        let writer = self.inner.writing.as_ref().map(|writing| writing.writer.clone());
+        self.inner.readers.later(writer, work)
+    }
+
+    /// Has what was promised and put aside written, so that it can be read.
+    pub(crate) fn flush(&self) {
+        if let Some(writing) = &self.inner.writing {
+            writing.writer.flush();
+        }
+    }
+
+    /// Something that counts as done when it is promised, if it is awaited by a server. Otherwise it is
+    /// written like everything else, and a conflict with what is there is told.
+    pub(crate) fn promise<T: Send + 'static>(
+        &self,
+        promise: Promise,
+        value: T,
+        conflict: fn(&T) -> StoreError,
+    ) -> Write<T> {
+        match &self.inner.writing {
+            Some(Writing { writer, chain }) => {
+                writer.promise(promise, value, Arc::clone(chain), conflict)
+            }
+            None => self.refused(),
+        }
     }
 
     pub(crate) fn write<T: Send + 'static>(
@@ -234,10 +262,28 @@ impl Store {
                 let chain = Arc::clone(chain);
                 writer.write(move |connection| work(connection, &chain), after)
             }
-            None => {
-                Write::refused(StoreError::ReadOnly { path: self.inner.place.database.clone() })
-            }
+            None => self.refused(),
         }
+    }
+
+    fn refused<T: Send + 'static>(&self) -> Write<T> {
+        Write::refused(StoreError::ReadOnly { path: self.inner.place.database.clone() })
+    }
+}
+
+/// Keeps what a server that died has promised, so that whoever only looks sees it.
+fn look_for_promises(place: &Place, clock: &Clock) -> Result<(), StoreError> {
+    match journal::settle_left(place, clock.now()) {
+        // Whoever looks finds that out, and may be here for it.
+        Err(
+            StoreError::AuditBroken
+            | StoreError::AuditKeyMissing { .. }
+            | StoreError::AuditKeyMalformed { .. }
+            | StoreError::AuditKeyExposed { .. }
+            | StoreError::AuditKeyWrong { .. }
+            | StoreError::Damaged { .. },
+        ) => Ok(()),
+        settled => settled,
     }
 }
 
@@ -245,9 +291,24 @@ impl Writing {
     fn start(place: &Place, options: &StoreOptions) -> Result<Self, StoreError> {
         let connection = place.open_for_writing(options.durability)?;
         let chain = Arc::new(ChainKey::for_writing(&connection, place)?);
+        let now = options.clock.now();
+        let journal = match (options.access, options.durability) {
+            (Access::Server, Durability::Process) => {
+                Some(Journal::open(place, Arc::clone(&chain), &connection, now)?)
+            }
+            // A promise does not survive a power cut. Those that others have left are kept all the same.
+            (Access::Server, Durability::Machine) => {
+                Journal::open(place, Arc::clone(&chain), &connection, now)?.close();
+                None
+            }
+            (Access::Tool | Access::ReadOnly, _) => {
+                journal::settle_left(place, now)?;
+                None
+            }
+        };
         let keeper = (options.access == Access::Server).then(|| Keeper::new(place, options));
         let nudge = keeper.as_ref().map(Keeper::nudge);
-        let writer = Writer::start(connection, place.clone(), options.durability, nudge)?;
+        let writer = Writer::start(connection, place.clone(), options.durability, journal, nudge)?;
         if let Some(keeper) = keeper {
             keeper.start(writer.downgrade(), Arc::clone(&chain))?;
         }

@@ -145,6 +145,11 @@ impl ChainKey {
         self.mac("silica audit anchor", &fields)
     }
 
+    /// The code of a line that waits to be written here, behind another one.
+    pub(crate) fn line_code(&self, before: &Digest, line: &str) -> Digest {
+        self.mac("silica pending line", &[Some(before.as_bytes()), Some(line.as_bytes())])
+    }
+
     /// The code of a record at a place in the chain.
     pub(super) fn hash(&self, seq: u64, previous: &Digest, entry: &Entry<'_>) -> Digest {
         let fields = [

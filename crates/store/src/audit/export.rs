@@ -104,6 +104,7 @@ impl From<io::Error> for Trouble {
 }
 
 pub(super) fn export(store: &Store, to: &mut dyn io::Write) -> Result<Head, ExportError> {
+    store.flush();
     let exported = store.readers().read(|connection| match write_all(connection, to) {
         Ok(head) => Ok(Ok(head)),
         Err(Trouble::File(error)) => Ok(Err(error)),

@@ -14,8 +14,9 @@ use tempfile::TempDir;
 /// Names the data directory in which the program started again is to write.
 const DIRECTORY: &str = "SILICA_STORE_TEST_DIRECTORY";
 const ROUNDS: usize = 24;
-/// Threads that write at once, so that transactions are shared.
-const WRITERS: usize = 3;
+/// Threads that write at once, so that transactions are shared. Every other one is answered when what it asked
+/// for is in the file, the rest when it is promised.
+const WRITERS: usize = 4;
 /// What the writer does when it is run as an ordinary test.
 const ORDINARY_EXECUTIONS: usize = 20;
 
@@ -43,7 +44,19 @@ fn write(store: &Store, name: &str, executions: usize) {
     }
 }
 
+/// The same as a server's tasks do it.
+async fn write_as_a_task(store: Store, name: String, executions: usize) {
+    for number in 0..executions {
+        let name = format!("{name}-{number}");
+        let ticket = store.audit().begin(&begin(&name)).await.unwrap();
+        say("begun", &name);
+        store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
+        say("finished", &name);
+    }
+}
+
 fn write_all(directory: &Path, executions: usize) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = open(directory, Access::Server);
     let process = std::process::id();
     let stays = format!("stays-{process}");
@@ -51,8 +64,15 @@ fn write_all(directory: &Path, executions: usize) {
     say("begun", &stays);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let store = &store;
-            scope.spawn(move || write(store, &format!("x-{process}-{writer}"), executions));
+            let (store, runtime) = (&store, &runtime);
+            let name = format!("x-{process}-{writer}");
+            scope.spawn(move || {
+                if writer % 2 == 0 {
+                    write(store, &name, executions);
+                } else {
+                    runtime.block_on(write_as_a_task(store.clone(), name, executions));
+                }
+            });
         }
     });
     store.close_wait();

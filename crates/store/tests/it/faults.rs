@@ -93,6 +93,36 @@ fn full_disk_is_told_and_the_store_goes_on_when_there_is_room() {
     assert_eq!(records(&open(mount.path(), Access::ReadOnly).unwrap()), before + 2);
 }
 
+/// The same for a server that promises what it writes: nobody hears of a failure after he was answered.
+#[tokio::test]
+async fn full_disk_is_told_before_anything_is_promised_that_cannot_be_kept() {
+    let Some(mount) = Mount::of_bytes(2 << 20) else {
+        return;
+    };
+    let ballast = mount.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
+    let store = open(mount.path(), Access::Server).unwrap();
+    let tenant = Tenant::parse("somebody").unwrap();
+    let begin = || {
+        let execution = ExecutionId::random().unwrap();
+        let code = Some("x".repeat(30_000));
+        Begin { code, ..Begin::new(execution, tenant.clone(), Activity::Cell) }
+    };
+    let mut done = 0;
+    let error = loop {
+        match store.audit().begin(&begin()).await {
+            Ok(_) => done += 1,
+            Err(error) => break error,
+        }
+        assert!(done < 1000, "it never fills up");
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    std::fs::remove_file(ballast).unwrap();
+    store.audit().begin(&begin()).await.unwrap();
+    store.close().await;
+    assert_eq!(records(&open(mount.path(), Access::ReadOnly).unwrap()), done + 1);
+}
+
 #[test]
 fn nothing_can_be_opened_on_a_disk_that_is_full() {
     let Some(mount) = Mount::of_bytes(64 << 10) else {
@@ -139,6 +169,24 @@ fn store_that_was_not_closed_is_not_misread_where_nothing_can_be_written() {
     let error = open(mount.path(), Access::ReadOnly).unwrap_err();
     assert!(matches!(error, StoreError::Unclosed { .. }), "{error:?}");
     assert!(error.advice().unwrap().contains("silica.db-wal"));
+}
+
+#[tokio::test]
+async fn promises_that_were_left_are_not_overlooked_where_nothing_can_be_written() {
+    let Some(mount) = Mount::of_bytes(8 << 20) else {
+        return;
+    };
+    let store = open(mount.path(), Access::Server).unwrap();
+    let tenant = Tenant::parse("somebody").unwrap();
+    let begin = Begin::new(ExecutionId::random().unwrap(), tenant, Activity::Cell);
+    store.audit().begin(&begin).await.unwrap();
+    let promised = std::fs::read(mount.path().join("silica.pending")).unwrap();
+    store.close().await;
+    std::fs::write(mount.path().join("silica.pending"), promised).unwrap();
+    mount.make_read_only();
+    let error = open(mount.path(), Access::ReadOnly).unwrap_err();
+    assert!(matches!(error, StoreError::Unclosed { .. }), "{error:?}");
+    assert!(error.advice().unwrap().contains("silica.pending"));
 }
 
 #[test]
