@@ -35,8 +35,9 @@ use crate::{StoreError, Timestamp};
 
 /// The longest promise; what is longer goes straight into the database.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Promises that may wait to be kept. If there are more, something keeps them from being kept.
-const WAITING_MAX: usize = 4096;
+/// Promises that may wait to be kept. Whoever brings one more keeps them all: more in one transaction would keep
+/// other processes from writing for too long.
+const WAITING_MAX: usize = 256;
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How often a reader looks whether a server has kept its promises.
@@ -173,10 +174,15 @@ impl Journal {
         }
     }
 
-    /// They could not be kept: until they are, nothing more is promised.
-    pub(crate) fn failed(&self) {
+    /// They could not be kept: until they are, nothing more is promised. Whoever was promised something does not
+    /// hear of it, so the operator does, once.
+    pub(crate) fn failed(&self, error: &StoreError) {
         let mut state = self.lock();
-        state.ailing |= !state.waiting.is_empty();
+        if !state.ailing && !state.waiting.is_empty() {
+            state.ailing = true;
+            let (error, count) = (error as &dyn std::error::Error, state.waiting.len());
+            tracing::error!(error, count, "what was promised cannot be written; it stays promised");
+        }
     }
 
     /// Promises no more, before the last ones are kept.

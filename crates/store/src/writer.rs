@@ -474,10 +474,11 @@ impl Desk {
     }
 
     fn not_begun(&self, error: rusqlite::Error) -> StoreError {
+        let error = self.place.explain(error);
         if let Some(journal) = &self.journal {
-            journal.failed();
+            journal.failed(&error);
         }
-        self.place.explain(error)
+        error
     }
 
     fn is_settled(&self) -> bool {
@@ -502,8 +503,8 @@ impl Desk {
                 journal.committed(kept);
                 Ok(ends)
             });
-        if ends.is_err() {
-            journal.failed();
+        if let Err(error) = &ends {
+            journal.failed(error);
         }
         ends
     }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use silica_store::audit::{Activity, Begin, Finish, Search, Summary, UNFINISHED, Verdict};
 use silica_store::{Access, DATABASE_NAME, ExecutionId, Store, StoreOptions, Tenant};
@@ -17,6 +18,8 @@ const ROUNDS: usize = 24;
 /// Threads that write at once, so that transactions are shared. Every other one is answered when what it asked
 /// for is in the file, the rest when it is promised.
 const WRITERS: usize = 4;
+/// How long an execution takes.
+const PACE: Duration = Duration::from_millis(1);
 /// What the writer does when it is run as an ordinary test.
 const ORDINARY_EXECUTIONS: usize = 20;
 
@@ -52,6 +55,8 @@ async fn write_as_a_task(store: Store, name: String, executions: usize) {
         say("begun", &name);
         store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
         say("finished", &name);
+        // Code takes its time, too; without that there would be little else than promises.
+        tokio::time::sleep(PACE).await;
     }
 }
 
