@@ -10,8 +10,9 @@
 //! What it does not show: anything done by somebody who has the key, which includes whoever runs the
 //! server; and a database that was put back whole to an older state. For those, note the head now
 //! and then in a place that the machine cannot change (`silica audit verify` prints it) and give it to
-//! a later check: `silica audit verify --head SEQ:HASH`. Nor does it keep anybody from removing all of
-//! it. It is evidence, not a lock.
+//! a later check: `silica audit verify --head SEQ:HASH`. Nor does it show lines that were removed from what
+//! a killed server had only promised (`silica.pending`), or keep anybody from removing all of it. It is
+//! evidence, not a lock.
 //!
 //! Records are ordered by their number, which has no gaps. Their times are what the clock said, and a
 //! clock may go backwards.

@@ -2,8 +2,8 @@
 //! SQLite file.
 //!
 //! A [`Store`] is a cheap handle. Everything that writes goes through one thread, which commits what
-//! is queued in one transaction; everything that reads has connections of its own and never waits
-//! for a writer. Each operation is a value that is either awaited or, on a thread of one's own,
+//! is queued in one transaction; everything that reads has connections of its own, and waits a moment
+//! at most for what a server has only promised yet. Each operation is a value that is either awaited or, on a thread of one's own,
 //! waited for with `wait()`.
 //!
 //! Several processes may have the file open: one server, which holds a lock, and any number of

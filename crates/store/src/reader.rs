@@ -1,4 +1,5 @@
-//! Connections that only read. A read sees one moment of the file, and no writer waits for it.
+//! Connections that only read. A read sees one moment of the file, and no writer waits for it. In a server it first
+//! has written what counts as written, for which it waits a moment at most if others are writing.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

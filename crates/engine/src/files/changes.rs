@@ -1,9 +1,10 @@
 //! Which files a cell made, changed and removed: two scans compared.
 //!
 //! This runs after every cell, so a scan asks the kernel for little: one open, one read and one close
-//! of each directory, one look at each entry, and a single question where nobody has made anything. Directories are always read again: their times have
-//! the grain of a clock tick on kernels before 6.13, and a file made within the tick of the last
-//! scan would go unseen. The same holds there for a file rewritten in that tick with the same size.
+//! of each directory, one look at each entry, and a single question where nobody has made anything.
+//! Directories are always read again: their times have the grain of a clock tick on kernels before
+//! 6.13, and a file made within the tick of the last scan would go unseen. The same holds there for a
+//! file rewritten in that tick with the same size.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
