@@ -1,9 +1,11 @@
 //! The same code inside and outside: what it costs to be contained while running.
 //!
 //! The code keeps its own time, so neither the start nor the way of its output is in it. Everybody runs it
-//! in a new place. What is promised is measured more sharply, in a live sandbox and a live interpreter
+//! in a new place. What is promised is measured more sharply, in live sandboxes and live interpreters
 //! on the same processor, by many short samples in turn: a machine whose speed drifts, or whose processors
-//! are not equally fast, is then as fast for the one as for the other.
+//! are not equally fast, is then as fast for the one as for the other. There are several of each, and each
+//! sample has its frames and numbers in another place: a loop that is always in the same one may be faster or
+//! slower by a tenth for no other reason (on an AMD processor even by half).
 
 use std::time::Duration;
 
@@ -11,13 +13,16 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
-use super::{Bench, Opened, POOL_SIZE, SILICA, fresh_lanes, open_all};
+use super::{Bench, POOL_SIZE, SILICA, fresh_lanes};
 use crate::footprint::descendants;
 use crate::interleave::{Effort, Lane, interleave};
 use crate::peers::{Contender, PLAIN, Run};
 
 /// How many short samples a long one consists of.
 const ROUNDS: usize = 8;
+
+/// How many live sandboxes, each of a zygote of its own, and how many interpreters.
+const PLACES: usize = 7;
 
 /// Something to run. Its preparation makes a function `work` that takes some tens of milliseconds.
 struct Code {
@@ -93,30 +98,44 @@ fn in_new_places(bench: &mut Bench, code: &Code) -> Result<()> {
 fn in_live_ones(bench: &mut Bench, code: &Code) -> Result<()> {
     let effort = bench.effort();
     let effort = Effort { warm_ups: 10, samples: effort.samples * 3, ..effort };
-    let mut served = bench.serve(POOL_SIZE)?;
-    let session = served.open()?;
-    served.run(session, code.prepare)?;
-    let plain = bench.peers.iter_mut().filter(|peer| peer.name == PLAIN);
-    let (mut opened, absent) = open_all(plain);
-    for opened in &mut opened {
-        opened.peer.contender.run(opened.session, code.prepare)?;
+    let places = bench.pick(1, PLACES);
+    let mut inside = Vec::new();
+    for _ in 0..places {
+        let mut server = bench.serve(0)?;
+        let session = prepared(&mut server, code)?;
+        inside.push((server, session));
     }
-    let processes = opened.iter().filter_map(|opened| opened.peer.contender.process());
-    share_a_processor(processes.chain(served.process()))?;
-    let once = &timed(1);
-    let mut lanes = vec![Lane::new(SILICA, true, || own_time(&served.run(session, once)?))];
-    lanes.extend(opened.iter_mut().map(|opened| {
-        opened.lane(move |contender, session| own_time(&contender.run(session, once)?))
-    }));
-    let mut table = interleave(&format!("live-{}", code.name), lanes, effort);
-    opened.into_iter().for_each(Opened::close);
-    table.absent.extend(absent);
+    let mut processes: Vec<u32> =
+        inside.iter().filter_map(|(server, _)| server.process()).collect();
+    let mut turn = (0..places).cycle();
+    let mut lanes = vec![Lane::new(SILICA, true, || {
+        let (server, session) = &mut inside[turn.next().unwrap_or(0)];
+        own_time(&server.run(*session, ELSEWHERE)?)
+    })];
+    if let Some(plain) = bench.peers.iter_mut().find(|peer| peer.name == PLAIN) {
+        let contender = &mut *plain.contender;
+        let sessions: Result<Vec<u64>> = (0..places).map(|_| prepared(contender, code)).collect();
+        let mut sessions = sessions?.into_iter().cycle();
+        processes.extend(contender.process());
+        lanes.push(Lane::new(PLAIN, false, move || {
+            own_time(&contender.run(sessions.next().unwrap_or(0), ELSEWHERE)?)
+        }));
+    }
+    share_a_processor(processes.into_iter())?;
+    let table = interleave(&format!("live-{}", code.name), lanes, effort);
     let medians = (table.row(SILICA), table.row(PLAIN));
     if let (Some(number), (Some(inside), Some(outside))) = (code.promise, medians) {
         bench.results.promise(number, inside.summary.p50 / outside.summary.p50, "×");
     }
     bench.results.tables.push(table);
     Ok(())
+}
+
+/// A session in which the work can begin.
+fn prepared(contender: &mut dyn Contender, code: &Code) -> Result<u64> {
+    let session = contender.open()?;
+    contender.run(session, code.prepare)?;
+    Ok(session)
 }
 
 /// Puts all that runs below these on one processor.
@@ -131,6 +150,19 @@ fn share_a_processor(processes: impl Iterator<Item = u32>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Does the work once, at a depth and beside so many numbers as chance decides, and prints how long it took.
+const ELSEWHERE: &str = "\
+import random, time
+def timed():
+    t = time.perf_counter()
+    work()
+    return time.perf_counter() - t
+def deep(n):
+    return deep(n - 1) if n else timed()
+kept = [k << 20 for k in range(1, random.randrange(2, 1000))]
+print(deep(random.randrange(64)))
+";
 
 /// Does the work so often, and prints how long it took.
 fn timed(rounds: usize) -> String {
