@@ -89,10 +89,10 @@ impl Sandbox {
         let mut kernel = Kernel::start(zone, id, plan.how.clone(), plan.faults.enter_step)
             .map_err(CreateError::Kernel)?;
         let answer = shell.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Shell)?;
-        let (Answer::Shell { gauges }, fds) = answer else {
+        let (Answer::Shell { gauges, before }, fds) = answer else {
             return Err(CreateError::WrongAnswer);
         };
-        let (writable, meter) = take(&gauges, fds).ok_or(CreateError::WrongAnswer)?;
+        let (writable, meter) = take(&gauges, before, fds).ok_or(CreateError::WrongAnswer)?;
         kernel.measure(&meter);
         let files = Files::new(writable, disk_bytes).map_err(|_| CreateError::WrongAnswer)?;
         guard.armed = false;
@@ -201,15 +201,13 @@ impl Sandbox {
     /// Kills everything in it; returns when the kernel has been told, which lets none of it go on.
     /// It is still to be ended.
     pub async fn kill(&self) -> Result<(), CallError> {
-        self.ended.store(true, Ordering::Release);
-        self.zone.forget_shell(self.id);
+        self.give_up();
         self.zone.call(Verb::Kill { shell: self.id }, &[]).await.map(drop)
     }
 
     /// Ends it; returns when no process, mount or group of it is left.
     pub async fn end(&self) -> Result<(), CallError> {
-        self.ended.store(true, Ordering::Release);
-        self.zone.forget_shell(self.id);
+        self.give_up();
         self.zone.call(Verb::Destroy { shell: self.id }, &[]).await.map(drop)
     }
 
@@ -217,11 +215,20 @@ impl Sandbox {
     pub async fn destroy(self) -> Result<(), CallError> {
         self.end().await
     }
+
+    /// Has nothing to do with it any more; done before the zone hears of it, since its group may be another's
+    /// soon after.
+    fn give_up(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.meter.close();
+        self.zone.forget_shell(self.id);
+    }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if !*self.ended.get_mut() {
+            self.meter.close();
             end(&self.zone, self.id);
         }
     }
@@ -256,9 +263,9 @@ fn end(zone: &ZoneHandle, shell: u64) {
 }
 
 /// What comes with a shell: its writable directory, and what measures it.
-fn take(gauges: &[Gauge], mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Arc<Meter>)> {
+fn take(gauges: &[Gauge], before: Usage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Arc<Meter>)> {
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
-    let meter = Meter::received(gauges, fds)?;
+    let meter = Meter::received(gauges, before, fds)?;
     Some((writable, Arc::new(meter)))
 }
 

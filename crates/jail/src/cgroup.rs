@@ -148,9 +148,9 @@ impl Groups {
         Ok(())
     }
 
-    /// Opens the files through which a process moves itself into the group.
+    /// Opens the files through which a process moves itself into the group, and which tell who is in it.
     pub(crate) fn doors(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
-        let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::WRONLY);
+        let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::RDWR);
         self.hierarchies.iter().map(open).collect()
     }
 
@@ -159,7 +159,7 @@ impl Groups {
         let mut gauges = Vec::new();
         for hierarchy in &self.hierarchies {
             for (gauge, file) in Gauge::of(hierarchy.version, &hierarchy.controllers) {
-                match open_file(hierarchy, name, file, OFlags::RDONLY) {
+                match open_gauge(hierarchy, name, gauge, file) {
                     Ok(opened) => gauges.push((gauge, opened)),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
@@ -208,6 +208,17 @@ fn open_file(hierarchy: &Hierarchy, name: &str, file: &str, flags: OFlags) -> io
     let path = format!("{name}/{file}");
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::openat(hierarchy.directory.as_fd(), path, flags, Mode::empty())?)
+}
+
+/// Opens the file of a gauge: to be written to as well if it may be told to start over, which not every
+/// kernel has.
+fn open_gauge(hierarchy: &Hierarchy, name: &str, gauge: Gauge, file: &str) -> io::Result<OwnedFd> {
+    if gauge == Gauge::MemoryPeak
+        && let Ok(opened) = open_file(hierarchy, name, file, OFlags::RDWR)
+    {
+        return Ok(opened);
+    }
+    open_file(hierarchy, name, file, OFlags::RDONLY)
 }
 
 fn write_file(hierarchy: &Hierarchy, name: &str, file: &str, value: &str) -> io::Result<()> {

@@ -235,6 +235,8 @@ pub enum Answer {
     Shell {
         /// What measures it.
         gauges: Vec<Gauge>,
+        /// What they show that is not to be counted.
+        before: Usage,
     },
     /// The interpreter runs.
     Entered,

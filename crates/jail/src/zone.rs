@@ -4,6 +4,7 @@
 //! `master` is the master's loop. The master is the first process of its pid namespace: whatever
 //! kills it, the kernel kills everything below it.
 
+pub(crate) mod group;
 pub(crate) mod launch;
 pub(crate) mod layout;
 pub(crate) mod master;

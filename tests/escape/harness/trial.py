@@ -223,13 +223,14 @@ class Trial:
         ]
 
     def end(self, sandbox: Sandbox) -> None:
-        """Ends a sandbox; nothing of it may be left."""
+        """Ends a sandbox; nothing of it may be left. Its groups may be, for the next one, but nobody who was in them."""
+        before = {group: _members(group) for group in sandbox.groups}
         answer = self.api.delete(sandbox.id)
         self.check(answer.status in (204, 404, 409), f"ending the sandbox: {answer.status} {answer.text[:200]}")
         if sandbox.init:
             self.check(eventually(lambda: not _same(sandbox.init)), "processes outlive their sandbox")
-            left = [str(group) for group in sandbox.groups if not eventually(lambda g=group: not g.exists())]
-            self.check(not left, f"groups outlive their sandbox: {left[:2]}")
+            left = [str(g) for g, was in before.items() if not eventually(lambda g=g, was=was: not was & _members(g))]
+            self.check(not left, f"processes outlive their sandbox in its groups: {left[:2]}")
 
     @contextmanager
     def own_server(self, **options):
@@ -291,6 +292,15 @@ def _same(process: hosts.Process) -> bool:
     """Whether this very process is still there."""
     found = hosts.processes().get(process.pid)
     return found is not None and found.started == process.started
+
+
+def _members(group: Path) -> set[tuple[int, int]]:
+    """The processes in a control group, by number and time of their start."""
+    try:
+        inside = {int(line) for line in (group / "cgroup.procs").read_text().split()}
+    except OSError:
+        return set()  # It has gone.
+    return {(process.pid, process.started) for process in hosts.processes().values() if process.pid in inside}
 
 
 def _groups(pid: int) -> tuple[Path, ...]:

@@ -206,3 +206,92 @@ async fn what_was_left_on_its_way_is_not_found_by_the_next() {
     }
     engine.close().await;
 }
+
+/// A sandbox that leaves as much as it can behind in its group: processor time, a high peak, a fork that was
+/// refused, and an end for lack of memory.
+async fn leave_traces(engine: &Engine, ordinary: &CreateOptions) {
+    let disk_bytes = 16 << 20;
+    let limits = Limits { memory_bytes: 64 << 20, disk_bytes, processes: 3, ..Limits::default() };
+    let options = CreateOptions { limits: limits.clone(), ..ordinary.clone() };
+    let mut sandbox = engine.create(&options).await.unwrap();
+    let code = "import os, time\nwhile time.thread_time() < 0.05: pass\n\
+                try:\n    while os.fork(): pass\n    time.sleep(9)\nexcept OSError: pass";
+    cell(&mut sandbox, code, &limits).await;
+    let report = cell(&mut sandbox, "x = b'x' * (300 << 20)", &limits).await;
+    assert_eq!(report.outcome, Outcome::OutOfMemory);
+    let usage = sandbox.usage();
+    assert!(usage.oom_kills > 0 && usage.fork_refusals > 0, "{usage:?}");
+    sandbox.destroy().await.unwrap();
+}
+
+/// The names of the groups of sandboxes, in whichever hierarchy.
+fn names(ground: &Ground) -> impl Iterator<Item = String> {
+    let groups = ground.groups().into_iter();
+    let names = groups.filter_map(|group| Some(group.file_name()?.to_str()?.to_owned()));
+    names.filter(|name| name.strip_prefix('s').is_some_and(|rest| rest.parse::<u64>().is_ok()))
+}
+
+#[tokio::test]
+async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    let mut seen = HashSet::new();
+    for _ in 0..MANY / 2 {
+        leave_traces(&engine, &ordinary).await;
+        seen.extend(names(&ground));
+        let mut sandbox = engine.create(&ordinary).await.unwrap();
+        assert_eq!(print(&mut sandbox, "print(1)").await, "1");
+        let usage = sandbox.usage();
+        assert_eq!((usage.oom_kills, usage.fork_refusals), (0, 0));
+        assert!(usage.cpu_us.is_some_and(|us| us < 50_000), "{usage:?}");
+        assert!(usage.memory_peak_bytes.is_some_and(|bytes| bytes < 8 << 20), "{usage:?}");
+        sandbox.destroy().await.unwrap();
+        seen.extend(names(&ground));
+    }
+    assert!(seen.len() < MANY, "each had one of its own: {seen:?}");
+    engine.close().await;
+    assert!(ground.groups().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_sandbox_has_used_is_not_what_the_next_in_its_group_uses() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let mut sandbox = engine.create(&ordinary).await.unwrap();
+        assert_eq!(print(&mut sandbox, "print(1)").await, "1");
+        sandbox.end().await.unwrap();
+        let usage = sandbox.usage();
+        assert!(usage.cpu_us.is_some_and(|us| us > 0), "{usage:?}");
+        ended.push((sandbox, usage));
+    }
+    for _ in 0..MANY / 4 {
+        leave_traces(&engine, &ordinary).await;
+    }
+    for (sandbox, usage) in &ended {
+        assert_eq!(sandbox.usage(), *usage);
+    }
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn group_that_still_pays_for_files_is_not_used_again() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let ordinary = ground.options(Interpreter::Forked);
+    let mut held = Vec::new();
+    for _ in 0..MANY / 2 {
+        let mut sandbox = engine.create(&ordinary).await.unwrap();
+        let usage = sandbox.usage();
+        assert!(usage.memory_bytes.is_some_and(|bytes| bytes < 8 << 20), "{usage:?}");
+        let write = "print(open('/workspace/held', 'wb').write(b'x' * (24 << 20)))";
+        assert_eq!(print(&mut sandbox, write).await, "25165824");
+        // Who reads a file keeps its file system.
+        held.push(sandbox.files().clone());
+        sandbox.destroy().await.unwrap();
+    }
+    engine.close().await;
+}

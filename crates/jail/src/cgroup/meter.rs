@@ -4,8 +4,9 @@
 //! The files are opened when the group is made, while nobody waits, and read again and again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-use rustix::io::pread;
+use rustix::io::{pread, write};
 use serde::{Deserialize, Serialize};
 
 use super::{Controller, Version};
@@ -88,22 +89,47 @@ impl Gauge {
     }
 }
 
+/// What may be charged to a group that serves again: the kernel gives some of what it has charged back only
+/// later, and keeps a little of it for each processor.
+const CHARGED_BYTES_MAX: u64 = 1 << 20;
+
 /// The gauges of one group. Holding them does not keep the group: once that is removed, nothing is
 /// measured any more.
 #[derive(Debug, Default)]
 pub struct Meter {
     gauges: Vec<(Gauge, OwnedFd)>,
+    /// What was counted for those who had the group before.
+    before: Usage,
+    /// The last reading, of a meter that is closed.
+    last: Mutex<Option<Usage>>,
 }
 
 impl Meter {
     pub(super) fn new(gauges: Vec<(Gauge, OwnedFd)>) -> Self {
-        Self { gauges }
+        Self { gauges, ..Self::default() }
     }
 
     /// One that was handed over; `None` if its files do not fit its gauges.
-    pub fn received(gauges: &[Gauge], files: Vec<OwnedFd>) -> Option<Self> {
-        (gauges.len() == files.len())
-            .then(|| Self::new(gauges.iter().copied().zip(files).collect()))
+    pub fn received(gauges: &[Gauge], before: Usage, files: Vec<OwnedFd>) -> Option<Self> {
+        let fits = gauges.len() == files.len();
+        let gauges = || gauges.iter().copied().zip(files).collect();
+        fits.then(|| Self { before, ..Self::new(gauges()) })
+    }
+
+    /// Has it count for another sandbox; false if it would tell of the one before.
+    pub(crate) fn start_over(&mut self) -> bool {
+        let counted = self.count();
+        let peaks = self.gauges.iter().filter(|(gauge, _)| *gauge == Gauge::MemoryPeak);
+        let peak_forgotten =
+            peaks.map(|(_, file)| write(file, b"0")).all(|written| written.is_ok());
+        self.before = counted;
+        peak_forgotten && counted.memory_bytes.is_none_or(|bytes| bytes <= CHARGED_BYTES_MAX)
+    }
+
+    /// Reads it for the last time. From here on it tells the same, whoever has the group.
+    pub fn close(&self) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get_or_insert_with(|| self.since_before());
     }
 
     /// What it tells, and the files to hand over, in the same order.
@@ -111,8 +137,30 @@ impl Meter {
         self.gauges.iter().map(|(gauge, file)| (*gauge, file.as_fd())).unzip()
     }
 
-    /// Reads what the group has used so far. Takes a few microseconds and waits for nobody.
+    /// What was counted before, for whoever is handed the parts.
+    pub(crate) fn before(&self) -> Usage {
+        self.before
+    }
+
+    /// Reads what the sandbox has used so far. Takes a few microseconds.
     pub fn read(&self) -> Usage {
+        // Held while it is read, so that nobody reads a meter after it was closed.
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.unwrap_or_else(|| self.since_before())
+    }
+
+    fn since_before(&self) -> Usage {
+        let (counted, before) = (self.count(), self.before);
+        Usage {
+            cpu_us: counted.cpu_us.map(|us| us.saturating_sub(before.cpu_us.unwrap_or(0))),
+            oom_kills: counted.oom_kills.saturating_sub(before.oom_kills),
+            fork_refusals: counted.fork_refusals.saturating_sub(before.fork_refusals),
+            ..counted
+        }
+    }
+
+    /// What the kernel has counted since the group was made, but for the peak, since that was forgotten.
+    fn count(&self) -> Usage {
         let mut usage = Usage::default();
         let mut buffer = [0; READ_BYTES];
         for (gauge, file) in &self.gauges {

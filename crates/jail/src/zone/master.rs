@@ -16,10 +16,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
-use crate::cgroup::{Groups, Meter};
+use crate::cgroup::Groups;
 use crate::protocol::{
     self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, ShellSpec, Verb, ZoneFacts,
 };
+use crate::zone::group::Group;
 use crate::zone::layout::{self, Template};
 use crate::zone::stock::Stock;
 use crate::zone::zygote::{Attempts, Recipe, Zygote};
@@ -76,10 +77,7 @@ impl TemplateState {
 #[derive(Debug)]
 struct Shell {
     spec: ShellSpec,
-    group: String,
-    /// The ways into its group.
-    doors: Vec<OwnedFd>,
-    meter: Meter,
+    group: Group,
     uid: u32,
     pid: Pid,
     pidfd: OwnedFd,
@@ -88,7 +86,9 @@ struct Shell {
     /// Its other namespaces in the order of the gate, once it stands.
     namespaces: Vec<OwnedFd>,
     state: ShellState,
-    /// Who asked for its end.
+    /// Whether the engine has asked for its end, and so reads its meter no more.
+    is_given_up: bool,
+    /// Who waits for its end.
     destroyers: Vec<u64>,
 }
 
@@ -139,7 +139,7 @@ pub(super) struct Master<'a> {
 
 /// How long to wait for something to do: when the stock is low, when it is not full, which can wait until
 /// whoever took from it has had a first answer, when a group is still busy, when there are network
-/// namespaces that somebody may want again, and when there is nothing but worn zygotes to look for.
+/// namespaces or groups that somebody may want again, and when there is nothing but worn zygotes to look for.
 const TICK_LOW: Duration = Duration::from_millis(1);
 const TICK_NOT_FULL: Duration = Duration::from_millis(8);
 const TICK_BUSY: Duration = Duration::from_millis(5);
@@ -235,7 +235,7 @@ impl<'a> Master<'a> {
             (true, false) if self.stock.is_half_gone() => TICK_LOW,
             (true, false) => TICK_NOT_FULL,
             (false, _) if self.is_dying() => TICK_BUSY,
-            (false, _) if self.stock.networks.has_spare() => TICK_SPARE,
+            (false, _) if self.stock.has_spare() => TICK_SPARE,
             (false, _) => TICK_IDLE,
         };
         let timeout = rustix::event::Timespec::try_from(tick).expect("a few seconds fit");
@@ -261,7 +261,7 @@ impl<'a> Master<'a> {
             let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
             self.stock.replenish(&self.groups, &uid_is_used);
         } else if !self.is_dying() {
-            self.stock.networks.forget_spare();
+            self.stock.forget_spare();
         }
     }
 
@@ -316,7 +316,7 @@ impl<'a> Master<'a> {
                 self.reply(number, result.map(|()| Answer::Done))
             }
             Verb::Kill { shell } => {
-                self.kill_shell(shell);
+                self.give_up(shell);
                 self.reply(number, Ok(Answer::Done))
             }
             Verb::Destroy { shell } => self.destroy(number, shell),

@@ -8,7 +8,7 @@
 //! has no right over its namespace, so addresses, routes and settings are as they were made.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::sys;
@@ -27,15 +27,18 @@ const COUNTED_OF_IPV6: [&str; 2] = ["snmp6", "ip6_flowlabel"];
 /// Where it tells; of this thread, and not of the process's first one.
 const TOLD: &str = "/proc/thread-self/net";
 
-/// What the first line of `sockstat` says of a namespace in which there is no socket of any kind, not
-/// even one that its last process has left on its way to another.
-const NO_SOCKETS: &str = "sockets: used 0";
+/// How `sockstat` begins in a namespace in which there is no socket of any kind, not even one that its last
+/// process has left on its way to another.
+const NO_SOCKETS: &[u8] = b"sockets: used 0\n";
 
-/// Far more than the kernel says in any of these files.
-const TOLD_BYTES_MAX: u64 = 64 << 10;
+/// More than the kernel says in all of these files; what does not fit is read all the same, more slowly.
+const TOLD_BYTES: usize = 32 << 10;
 
-/// What the kernel tells of one, file by file.
-type Counts = Vec<String>;
+/// The kernel tells at most so much at a time.
+const PAGE: usize = 4096;
+
+/// What the kernel tells of one, file after file.
+type Counts = Vec<u8>;
 
 /// The zone's own network namespace, and those that may be used again.
 #[derive(Debug)]
@@ -93,25 +96,33 @@ impl Networks {
 
     /// Whether the calling thread's cannot be told from a new one.
     fn is_like_new(&self) -> bool {
-        let empty = tell("sockstat").is_ok_and(|text| text.lines().next() == Some(NO_SOCKETS));
+        let mut sockets = Vec::with_capacity(TOLD_BYTES);
+        let empty = tell("sockstat", &mut sockets).is_ok() && sockets.starts_with(NO_SOCKETS);
         empty && self.new.is_some() && counts().ok() == self.new
     }
 }
 
 fn counts() -> io::Result<Counts> {
-    let mut counts = COUNTED.map(tell).into_iter().collect::<io::Result<Counts>>()?;
+    let mut counts = Vec::with_capacity(TOLD_BYTES);
+    for file in COUNTED {
+        tell(file, &mut counts)?;
+    }
     for file in COUNTED_OF_IPV6 {
-        match tell(file) {
-            Ok(text) => counts.push(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        match tell(file, &mut counts) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
     }
     Ok(counts)
 }
 
-fn tell(file: &str) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(format!("{TOLD}/{file}"))?.take(TOLD_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+/// Adds what a file says.
+fn tell(file: &str, told: &mut Vec<u8>) -> io::Result<()> {
+    let file = File::open(format!("{TOLD}/{file}"))?;
+    loop {
+        told.reserve(PAGE);
+        if rustix::io::read(&file, rustix::buffer::spare_capacity(told))? == 0 {
+            return Ok(());
+        }
+    }
 }

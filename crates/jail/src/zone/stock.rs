@@ -13,11 +13,12 @@ use std::os::fd::OwnedFd;
 use rustix::process::Pid;
 use silica_gate::Instruction;
 
-use crate::cgroup::{GroupLimits, Groups, Meter};
+use crate::cgroup::{GroupLimits, Groups};
 use crate::protocol::{self, Failure};
 use crate::seccomp;
 use crate::shell::{self, Preparation, Step};
 use crate::sys::{self, Forked};
+use crate::zone::group::{Group, GroupStore};
 use crate::zone::network::Networks;
 
 /// How many are kept, and how many of them blank.
@@ -44,16 +45,6 @@ pub(crate) struct Blank {
     pub(crate) waited: bool,
 }
 
-/// A group, with the doors into it open, and its meter.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) name: String,
-    pub(crate) doors: Vec<OwnedFd>,
-    pub(crate) meter: Meter,
-    /// What it is limited to, if anything yet.
-    limits: Option<GroupLimits>,
-}
-
 /// What a customer wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
@@ -71,9 +62,7 @@ pub(crate) struct Stock {
     init_filter: Vec<Instruction>,
     next_uid: u32,
     blanks: VecDeque<Blank>,
-    next_group: u64,
-    /// Groups whose init is not wanted any more; they can go as soon as it has.
-    abandoned: Vec<String>,
+    pub(crate) groups: GroupStore,
     /// What the last customer wanted.
     usual: Option<Wish>,
     exhausted: bool,
@@ -89,8 +78,7 @@ impl Stock {
             init_filter: seccomp::compile(seccomp::INIT_RULES),
             next_uid: FIRST_UID,
             blanks: VecDeque::new(),
-            next_group: 0,
-            abandoned: Vec::new(),
+            groups: GroupStore::default(),
             usual: None,
             exhausted: false,
             customers: 0,
@@ -144,12 +132,18 @@ impl Stock {
 
     /// Gives an init up that was not given out, or whose customer could not be served.
     pub(crate) fn abandon(&mut self, blank: Blank) {
-        self.abandoned.push(blank.group.name);
+        self.groups.discard(blank.group.name);
     }
 
-    /// Groups to remove once they are empty.
-    pub(crate) fn abandoned(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.abandoned)
+    /// Whether there is something of sandboxes that have ended to be used again.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.networks.has_spare() || self.groups.has_spare()
+    }
+
+    /// Gives up what nobody has wanted.
+    pub(crate) fn forget_spare(&mut self) {
+        self.networks.forget_spare();
+        self.groups.forget_spare();
     }
 
     /// An init has ended by itself, or was killed from outside.
@@ -212,27 +206,10 @@ impl Stock {
         groups: &Groups,
         uid_is_used: &dyn Fn(u32) -> bool,
     ) -> Result<Blank, Failure> {
-        let group = self.make_group(groups).map_err(failure(Step::Groups))?;
+        let group = self.groups.make(groups).map_err(failure(Step::Groups))?;
         let name = group.name.clone();
         // What was forked of it leaves with its socket.
-        self.fork_blank(group, uid_is_used).inspect_err(|_| self.abandoned.push(name))
-    }
-
-    fn make_group(&mut self, groups: &Groups) -> io::Result<Group> {
-        let name = format!("s{}", self.next_group);
-        self.next_group += 1;
-        let make = || {
-            groups.create(&name)?;
-            Ok((groups.doors(&name)?, groups.meter(&name)?))
-        };
-        match make() {
-            Ok((doors, meter)) => Ok(Group { name, doors, meter, limits: None }),
-            Err(error) => {
-                // What was made of it is empty; a leftover is cleared with the zone.
-                let _ = groups.remove(&name);
-                Err(error)
-            }
-        }
+        self.fork_blank(group, uid_is_used).inspect_err(|_| self.groups.discard(name))
     }
 
     fn fork_blank(
@@ -290,10 +267,7 @@ impl Blank {
 
     /// Limits its group and has it prepare, where that is not done yet.
     fn fit(&mut self, wish: &Wish, groups: &Groups) -> Result<(), Failure> {
-        if self.group.limits != Some(wish.limits) {
-            groups.limit(&self.group.name, &wish.limits).map_err(failure(Step::Groups))?;
-            self.group.limits = Some(wish.limits);
-        }
+        self.group.limit(groups, wish.limits).map_err(failure(Step::Groups))?;
         if self.preparation.is_none() {
             let sent = wish.preparation.send(&self.socket, &self.group.doors);
             sent.map_err(failure(Step::Fork))?;

@@ -61,7 +61,7 @@ impl Master<'_> {
         }
         let mut request = self.entry(start.shell, start.command, start.fail_at);
         request.has_stdin = u32::from(streams == Streams::OutputAndInput);
-        let oom_kills_before = self.shells[&start.shell].meter.read().oom_kills;
+        let oom_kills_before = self.shells[&start.shell].group.meter.read().oom_kills;
         let forked = self.fork_inside(start.shell, &request, &fds, || {
             command::carry_out(&errand);
         });
@@ -105,7 +105,7 @@ impl Master<'_> {
             return Ok(());
         }
         let shell = self.shells.get(&command.shell);
-        let oom_kills = shell.map_or(0, |shell| shell.meter.read().oom_kills);
+        let oom_kills = shell.map_or(0, |shell| shell.group.meter.read().oom_kills);
         let oom_kills = oom_kills.saturating_sub(command.oom_kills_before);
         self.event(Event::CommandExited { command: id, exit, oom_kills })
     }

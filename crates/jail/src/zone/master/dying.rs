@@ -28,15 +28,28 @@ impl Master<'_> {
             None => return self.reply(number, Ok(Answer::Done)),
             Some(shell) => shell.destroyers.push(number),
         }
-        self.kill_shell(id);
+        self.give_up(id);
         Ok(())
     }
 
-    /// Kills the init, and with it, by the kernel, every process of its pid namespace.
+    /// Kills a shell because the engine asks for it.
+    pub(super) fn give_up(&mut self, id: u64) {
+        if let Some(shell) = self.shells.get_mut(&id) {
+            shell.is_given_up = true;
+        }
+        self.kill_shell(id);
+    }
+
+    /// Kills the init, and with it, by the kernel, every process of its pid namespace. Interpreters first,
+    /// since the init has to run to die, and one that hears meanwhile that nobody listens ends by itself,
+    /// which takes longer.
     pub(super) fn kill_shell(&mut self, id: u64) {
-        if let Some(shell) = self.shells.get(&id) {
+        let Some(shell) = self.shells.get(&id) else { return };
+        let interpreters = self.kernels.values().filter(|kernel| kernel.shell == id);
+        let interpreters = interpreters.filter_map(|kernel| kernel.pidfd.as_ref());
+        for process in interpreters.chain([&shell.pidfd]) {
             // It may have ended by itself; then it is collected all the same.
-            let _ = pidfd_send_signal(shell.pidfd.as_fd(), Signal::KILL);
+            let _ = pidfd_send_signal(process.as_fd(), Signal::KILL);
         }
     }
 
@@ -65,7 +78,7 @@ impl Master<'_> {
         let before = std::mem::replace(&mut shell.state, ShellState::Dead);
         match before {
             ShellState::Standing if shell.destroyers.is_empty() => {
-                let usage = shell.meter.read();
+                let usage = shell.group.meter.read();
                 self.event(Event::ShellExited { shell: id, usage })
             }
             ShellState::Making { .. }
@@ -75,17 +88,16 @@ impl Master<'_> {
         }
     }
 
-    /// Removes the groups of dead shells and answers those who wait for that.
+    /// Takes the groups of dead shells back or removes them, and answers those who wait for that.
     pub(super) fn bury_the_dead(&mut self) -> io::Result<()> {
         let groups = &self.groups;
-        self.leftovers.append(&mut self.stock.abandoned());
+        self.leftovers.append(&mut self.stock.groups.unwanted());
         self.leftovers.retain(|group| groups.remove(group).is_err());
-        let is_dead = |(_, shell): &(&u64, &Shell)| matches!(shell.state, ShellState::Dead);
-        let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();
-        for id in dead {
-            if self.groups.remove(&self.shells[&id].group).is_err() {
-                continue;
-            }
+        let is_over = |(_, shell): &(&u64, &Shell)| {
+            matches!(shell.state, ShellState::Dead) && shell.group.is_empty()
+        };
+        let over: Vec<u64> = self.shells.iter().filter(is_over).map(|(&id, _)| id).collect();
+        for id in over {
             let mut shell = self.shells.remove(&id).expect("listed above");
             self.kernels.retain(|_, kernel| kernel.shell != id);
             self.commands.retain(|_, command| command.shell != id);
@@ -95,7 +107,13 @@ impl Master<'_> {
                 self.stock.networks.take_back(network);
             }
             // Its other namespaces, and with them its mounts, go before anybody hears of it.
-            drop(shell);
+            let (group, is_given_up) = (shell.group, shell.is_given_up);
+            drop((shell.namespaces, shell.pid_namespace, shell.pidfd));
+            if is_given_up {
+                self.stock.groups.take_back(group);
+            } else {
+                self.leftovers.push(group.name);
+            }
             for number in destroyers {
                 self.reply(number, Ok(Answer::Done))?;
             }

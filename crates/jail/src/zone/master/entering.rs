@@ -86,7 +86,7 @@ impl Master<'_> {
         let shell = &self.shells[&entrance.shell];
         let fds = [&shell.pid_namespace, &threshold].into_iter();
         let fds: Vec<BorrowedFd<'_>> =
-            fds.chain(&entrance.fds).chain(&shell.doors).map(AsFd::as_fd).collect();
+            fds.chain(&entrance.fds).chain(&shell.group.doors).map(AsFd::as_fd).collect();
         let template = self.templates.get_mut(name).expect("looked up above");
         let zygote = template.zygote.as_mut().expect("looked up above");
         protocol::send_bytes(&zygote.socket, request.as_bytes(), &fds)
@@ -139,7 +139,9 @@ impl Master<'_> {
         let inside = &self.shells[&shell];
         let pid_namespace = &inside.pid_namespace;
         let mut fds = vec![pid_namespace.as_raw_fd(), threshold.as_raw_fd()];
-        fds.extend(streams.iter().copied().chain(inside.doors.iter().map(AsRawFd::as_raw_fd)));
+        fds.extend(
+            streams.iter().copied().chain(inside.group.doors.iter().map(AsRawFd::as_raw_fd)),
+        );
         let entry = Entry::new(*request, &fds)
             .map_err(|errno| failure(io::Error::from_raw_os_error(errno.0)))?;
         sys::setns(pid_namespace.as_fd(), libc::CLONE_NEWPID).map_err(failure)?;
@@ -147,7 +149,7 @@ impl Master<'_> {
         if let Ok(Forked::Child) = forked {
             // The zone's ends of thresholds must not live on in here: their closing is a signal.
             // The doors are kept to go through.
-            let _doors = self.shells.remove(&shell).map(|shell| shell.doors);
+            let _doors = self.shells.remove(&shell).map(|shell| shell.group.doors);
             self.shells.clear();
             match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
                 Ok(()) => errand(),

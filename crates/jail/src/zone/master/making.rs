@@ -32,15 +32,14 @@ impl Master<'_> {
         let blank = self.send_order(&wish, &Order { disk_bytes, inputs, fail_at }, &trees)?;
         let shell = Shell {
             spec,
-            group: blank.group.name,
-            doors: blank.group.doors,
-            meter: blank.group.meter,
+            group: blank.group,
             uid: blank.uid,
             pid: blank.pid,
             pidfd: blank.pidfd,
             pid_namespace: blank.pid_namespace,
             namespaces: Vec::new(),
             state: ShellState::Making { socket: blank.socket, number, thresholds: Vec::new() },
+            is_given_up: false,
             destroyers: Vec::new(),
         };
         self.shells.insert(id, shell);
@@ -99,8 +98,9 @@ impl Master<'_> {
                 let writable = fds.remove(0);
                 shell.namespaces = fds;
                 shell.state = ShellState::Standing;
-                let (gauges, files) = shell.meter.parts();
-                let message = Message::Reply { number, result: Ok(Answer::Shell { gauges }) };
+                let (gauges, files) = shell.group.meter.parts();
+                let answer = Answer::Shell { gauges, before: shell.group.meter.before() };
+                let message = Message::Reply { number, result: Ok(answer) };
                 let mut fds = vec![writable.as_fd()];
                 fds.extend(files);
                 protocol::send(self.engine, &message, &fds)?;
