@@ -205,7 +205,7 @@ impl Sandbox {
         self.zone.call(Verb::Kill { shell: self.id }, &[]).await.map(drop)
     }
 
-    /// Ends it; returns when no process, mount or group of it is left.
+    /// Ends it; returns when no process or mount of it is left, and nothing of it in its group.
     pub async fn end(&self) -> Result<(), CallError> {
         self.give_up();
         self.zone.call(Verb::Destroy { shell: self.id }, &[]).await.map(drop)

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use meter::Remains;
 pub use meter::{Gauge, Meter, Usage};
 
 /// A controller Silica limits or measures with.
@@ -148,9 +149,9 @@ impl Groups {
         Ok(())
     }
 
-    /// Opens the files through which a process moves itself into the group, and which tell who is in it.
+    /// Opens the files through which a process moves itself into the group.
     pub(crate) fn doors(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
-        let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::RDWR);
+        let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::WRONLY);
         self.hierarchies.iter().map(open).collect()
     }
 
@@ -167,6 +168,27 @@ impl Groups {
             }
         }
         Ok(Meter::new(gauges))
+    }
+
+    /// Opens what tells whether anything is left in the group; `None` where the kernel does not count that.
+    pub(crate) fn remains(&self, name: &str) -> Option<Remains> {
+        let hierarchy =
+            self.hierarchies.iter().find(|hierarchy| hierarchy.has(Controller::Pids))?;
+        let processes = open_file(hierarchy, name, "pids.current", OFlags::RDONLY).ok()?;
+        let mut memory = Vec::new();
+        for hierarchy in self.hierarchies.iter().filter(|one| one.has(Controller::Memory)) {
+            let (held, with_swap) = match hierarchy.version {
+                Version::V1 => ("memory.usage_in_bytes", "memory.memsw.usage_in_bytes"),
+                Version::V2 => ("memory.current", "memory.swap.current"),
+            };
+            memory.push(open_file(hierarchy, name, held, OFlags::RDONLY).ok()?);
+            match open_file(hierarchy, name, with_swap, OFlags::RDONLY) {
+                Ok(file) => memory.push(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => return None,
+            }
+        }
+        Some(Remains { processes, memory })
     }
 
     /// Removes the group; `Busy` errors are the caller's to try again.

@@ -75,7 +75,12 @@ pub fn router(
             .with_state(app.clone())
     };
     let plain = routes()
-        .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this address") })
+        .fallback(|| async {
+            Problem::new(
+                Code::NotFound,
+                "there is nothing at this address; what there is stands at /docs",
+            )
+        })
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "this address does not understand that method")
         })

@@ -1,5 +1,8 @@
 //! Bodies: read to a bound, then parsed strictly into a type.
 
+#[cfg(test)]
+mod tests;
+
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
@@ -34,8 +37,22 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::bad("the body must be a JSON object"));
     }
-    serde_json::from_slice(text)
-        .map_err(|error| Problem::bad(format!("the body is not what is expected here: {error}")))
+    serde_json::from_slice(text).map_err(|error| {
+        let place = place::<T>(text).map(|place| format!("{place}: ")).unwrap_or_default();
+        Problem::bad(format!("the body is not what is expected here: {place}{error}"))
+    })
+}
+
+/// The longest place that is told; keys of the client's own may be longer.
+const PLACE_CHARS_MAX: usize = 100;
+
+/// Where in a body that cannot be parsed the fault is, such as `files[0].path`.
+fn place<T: DeserializeOwned>(text: &[u8]) -> Option<String> {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut parser).err()?;
+    let place = error.path().to_string();
+    let is_known = !matches!(place.as_str(), "." | "?");
+    (is_known && place.len() <= PLACE_CHARS_MAX).then_some(place)
 }
 
 /// Reads a body to its end, unless it is longer than `max`.

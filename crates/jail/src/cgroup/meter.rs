@@ -93,6 +93,34 @@ impl Gauge {
 /// later, and keeps a little of it for each processor.
 const CHARGED_BYTES_MAX: u64 = 1 << 20;
 
+/// What tells whether something is left in a group. These are counters: a list of processes that is read twice
+/// is not made anew.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    pub(super) processes: OwnedFd,
+    /// What is held, and what is swapped out, which may come back.
+    pub(super) memory: Vec<OwnedFd>,
+}
+
+impl Remains {
+    /// Whether no process is in the group, and none is on its way out.
+    pub(crate) fn is_vacant(&self) -> bool {
+        number(&self.processes) == Some(0)
+    }
+
+    /// Whether next to no memory is charged to it.
+    pub(crate) fn is_paid(&self) -> bool {
+        self.memory.iter().all(|file| number(file).is_some_and(|bytes| bytes <= CHARGED_BYTES_MAX))
+    }
+}
+
+/// What a file says that holds one number.
+fn number(file: &OwnedFd) -> Option<u64> {
+    let mut buffer = [0; READ_BYTES];
+    let length = pread(file, &mut buffer, 0).ok()?;
+    std::str::from_utf8(&buffer[..length]).ok()?.trim().parse().ok()
+}
+
 /// The gauges of one group. Holding them does not keep the group: once that is removed, nothing is
 /// measured any more.
 #[derive(Debug, Default)]
@@ -118,12 +146,13 @@ impl Meter {
 
     /// Has it count for another sandbox; false if it would tell of the one before.
     pub(crate) fn start_over(&mut self) -> bool {
-        let counted = self.count();
-        let peaks = self.gauges.iter().filter(|(gauge, _)| *gauge == Gauge::MemoryPeak);
-        let peak_forgotten =
-            peaks.map(|(_, file)| write(file, b"0")).all(|written| written.is_ok());
+        let mut peaks = self.gauges.iter().filter(|(gauge, _)| *gauge == Gauge::MemoryPeak);
+        if !peaks.all(|(_, file)| write(file, b"0").is_ok()) {
+            return false;
+        }
+        let (counted, is_all) = self.count();
         self.before = counted;
-        peak_forgotten && counted.memory_bytes.is_none_or(|bytes| bytes <= CHARGED_BYTES_MAX)
+        is_all
     }
 
     /// Reads it for the last time. From here on it tells the same, whoever has the group.
@@ -150,7 +179,7 @@ impl Meter {
     }
 
     fn since_before(&self) -> Usage {
-        let (counted, before) = (self.count(), self.before);
+        let ((counted, _), before) = (self.count(), self.before);
         Usage {
             cpu_us: counted.cpu_us.map(|us| us.saturating_sub(before.cpu_us.unwrap_or(0))),
             oom_kills: counted.oom_kills.saturating_sub(before.oom_kills),
@@ -159,19 +188,21 @@ impl Meter {
         }
     }
 
-    /// What the kernel has counted since the group was made, but for the peak, since that was forgotten.
-    fn count(&self) -> Usage {
+    /// What the kernel has counted since the group was made, but for the peak, which may have been forgotten
+    /// since; and whether all gauges have told. Those of a group that has been removed tell nothing.
+    fn count(&self) -> (Usage, bool) {
         let mut usage = Usage::default();
+        let mut is_all = true;
         let mut buffer = [0; READ_BYTES];
         for (gauge, file) in &self.gauges {
-            // A group that has been removed tells nothing.
             let length = pread(file, &mut buffer, 0).unwrap_or(0);
+            is_all &= length > 0;
             if let Ok(text) = std::str::from_utf8(&buffer[..length]) {
                 gauge.read(text, &mut usage);
             }
         }
         usage.memory_peak_bytes = usage.memory_peak_bytes.or(usage.memory_bytes);
-        usage
+        (usage, is_all)
     }
 }
 

@@ -3,14 +3,14 @@
 //! To make one and to take it down is a twelfth of all that the machine does for a short sandbox, where the
 //! kernel has a hierarchy for each controller. What a group keeps of a sandbox that has ended is what the
 //! kernel has counted, and memory that is still charged to it. So it may be given to the next one if no process
-//! is in it, if next to nothing is charged, and if its counters can start over; its limits are set anew.
+//! is in it, if next to nothing is charged, and if its counters can start over; its limits are set anew. Where the
+//! kernel does not tell all of that, each sandbox has a new one.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::io::pread;
-
-use crate::cgroup::{GroupLimits, Groups, Meter};
+use crate::cgroup::{GroupLimits, Groups, Meter, Remains};
 use crate::zone::stock::STOCK;
 
 /// How many are kept at most; more than the stock holds could never be used soon.
@@ -22,8 +22,12 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) doors: Vec<OwnedFd>,
     pub(crate) meter: Meter,
+    /// What tells whether it can be used again, if anything does.
+    remains: Option<Remains>,
     /// What it is limited to, if anything yet.
     limits: Option<GroupLimits>,
+    /// Whether another sandbox had it before.
+    pub(crate) is_used: bool,
 }
 
 impl Group {
@@ -33,7 +37,10 @@ impl Group {
             Ok((groups.doors(&name)?, groups.meter(&name)?))
         };
         match make() {
-            Ok((doors, meter)) => Ok(Self { name, doors, meter, limits: None }),
+            Ok((doors, meter)) => {
+                let remains = groups.remains(&name);
+                Ok(Self { name, doors, meter, remains, limits: None, is_used: false })
+            }
             Err(error) => {
                 // What was made of it is empty; a leftover is cleared with the zone.
                 let _ = groups.remove(&name);
@@ -51,16 +58,17 @@ impl Group {
         Ok(())
     }
 
-    /// Whether no process is in it, in any hierarchy.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.doors.iter().all(|door| matches!(pread(door, &mut [0], 0), Ok(0)))
+    /// Whether nobody is in it for sure.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.remains.as_ref().is_some_and(Remains::is_vacant)
     }
 
     /// Makes it as good as new; false if it cannot be. Limits that are set once more let the kernel forget
     /// how much of the processor was used up last.
     fn start_over(&mut self) -> bool {
-        self.limits = None;
-        self.meter.start_over()
+        (self.limits, self.is_used) = (None, true);
+        let is_clear = |remains: &Remains| remains.is_vacant() && remains.is_paid();
+        self.remains.as_ref().is_some_and(is_clear) && self.meter.start_over()
     }
 }
 
@@ -68,15 +76,16 @@ impl Group {
 #[derive(Debug, Default)]
 pub(crate) struct GroupStore {
     next: u64,
-    spare: Vec<Group>,
+    spare: VecDeque<Group>,
     /// Those that nobody wants any more; they can go as soon as they are empty.
     unwanted: Vec<String>,
 }
 
 impl GroupStore {
-    /// One that is new, or cannot be told from it.
+    /// One that is new, or cannot be told from it. The one that has waited longest comes first, since the kernel
+    /// has had most time to clear it.
     pub(crate) fn make(&mut self, groups: &Groups) -> io::Result<Group> {
-        while let Some(mut spare) = self.spare.pop() {
+        while let Some(mut spare) = self.spare.pop_front() {
             if spare.start_over() {
                 return Ok(spare);
             }
@@ -87,10 +96,14 @@ impl GroupStore {
         Group::new(groups, name)
     }
 
-    /// Takes one back that is empty, that nobody can enter and that nobody reads any more. It is looked at when
+    /// Takes one back that is vacant, that nobody can enter and that nobody reads any more. It is looked at when
     /// it is wanted again.
     pub(crate) fn take_back(&mut self, group: Group) {
-        if self.spare.len() < SPARE_MAX { self.spare.push(group) } else { self.discard(group.name) }
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push_back(group);
+        } else {
+            self.discard(group.name);
+        }
     }
 
     /// Gives one up for good.

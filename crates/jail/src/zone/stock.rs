@@ -105,10 +105,10 @@ impl Stock {
             match blank.fit(wish, groups) {
                 Ok(()) => return Ok(blank),
                 Err(failure) => {
-                    let waited = blank.waited;
+                    let is_new = blank.is_new();
                     self.abandon(blank);
-                    // The next may live, and a new one surely does.
-                    if !waited {
+                    // The next may do, and a new one surely does.
+                    if is_new {
                         return Err(failure);
                     }
                 }
@@ -193,10 +193,11 @@ impl Stock {
     fn prepare_one(&mut self, groups: &Groups) {
         let at = self.blanks.iter().position(|blank| blank.preparation.is_none());
         let (Some(at), Some(wish)) = (at, &self.usual) else { return };
-        self.exhausted = self.blanks[at].fit(wish, groups).is_err();
-        if self.exhausted
+        if self.blanks[at].fit(wish, groups).is_err()
             && let Some(blank) = self.blanks.remove(at)
         {
+            // A used group may be spoilt, which says nothing of a new one.
+            self.exhausted = !blank.group.is_used;
             self.abandon(blank);
         }
     }
@@ -258,6 +259,11 @@ impl Stock {
 }
 
 impl Blank {
+    /// Whether nothing can have happened to it or its group since they were made.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.waited && !self.group.is_used
+    }
+
     /// Whether it has prepared for such customers; how much they may write can still be changed.
     fn suits(&self, wished: &Preparation) -> bool {
         self.preparation

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
-use super::{Master, Shell, ShellState};
+use super::{Kernel, Master, Shell, ShellState};
 use crate::protocol::{Answer, Event, Exit, Failure};
 
 impl Master<'_> {
@@ -22,7 +22,8 @@ impl Master<'_> {
         }
     }
 
-    /// Ends a shell; answers when nothing of it is left. One that is gone already is no error.
+    /// Ends a shell; answers when nothing of it is left but its group, perhaps, for the next. One that is gone
+    /// already is no error.
     pub(super) fn destroy(&mut self, number: u64, id: u64) -> io::Result<()> {
         match self.shells.get_mut(&id) {
             None => return self.reply(number, Ok(Answer::Done)),
@@ -93,13 +94,16 @@ impl Master<'_> {
         let groups = &self.groups;
         self.leftovers.append(&mut self.stock.groups.unwanted());
         self.leftovers.retain(|group| groups.remove(group).is_err());
-        let is_over = |(_, shell): &(&u64, &Shell)| {
-            matches!(shell.state, ShellState::Dead) && shell.group.is_empty()
-        };
-        let over: Vec<u64> = self.shells.iter().filter(is_over).map(|(&id, _)| id).collect();
-        for id in over {
+        let is_dead = |(_, shell): &(&u64, &Shell)| matches!(shell.state, ShellState::Dead);
+        let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();
+        for id in dead {
+            let shell = &self.shells[&id];
+            let goes_on = shell.is_given_up && shell.group.is_vacant();
+            if !goes_on && self.groups.remove(&shell.group.name).is_err() {
+                continue;
+            }
             let mut shell = self.shells.remove(&id).expect("listed above");
-            self.kernels.retain(|_, kernel| kernel.shell != id);
+            self.forget_kernels(id)?;
             self.commands.retain(|_, command| command.shell != id);
             let destroyers = std::mem::take(&mut shell.destroyers);
             // The gate wants the network namespace first. A shell that never stood has handed none over.
@@ -107,16 +111,25 @@ impl Master<'_> {
                 self.stock.networks.take_back(network);
             }
             // Its other namespaces, and with them its mounts, go before anybody hears of it.
-            let (group, is_given_up) = (shell.group, shell.is_given_up);
             drop((shell.namespaces, shell.pid_namespace, shell.pidfd));
-            if is_given_up {
-                self.stock.groups.take_back(group);
-            } else {
-                self.leftovers.push(group.name);
+            if goes_on {
+                self.stock.groups.take_back(shell.group);
             }
             for number in destroyers {
                 self.reply(number, Ok(Answer::Done))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Forgets the interpreters of a shell that is over. Whoever still waits for one is told.
+    fn forget_kernels(&mut self, shell: u64) -> io::Result<()> {
+        let of_shell = |_: &u64, kernel: &mut Kernel| kernel.shell == shell;
+        let gone: Vec<Kernel> =
+            self.kernels.extract_if(of_shell).map(|(_, kernel)| kernel).collect();
+        for number in gone.into_iter().filter_map(|kernel| kernel.number) {
+            let failure = Failure::because("enter-shell", "the sandbox has ended");
+            self.reply(number, Err(failure))?;
         }
         Ok(())
     }

@@ -62,10 +62,10 @@ impl Master<'_> {
             match order.send(&blank.socket, inputs) {
                 Ok(()) => return Ok(blank),
                 Err(error) => {
-                    let waited = blank.waited;
+                    let is_new = blank.is_new();
                     self.stock.abandon(blank);
                     // It died while it waited; the next may live, and a new one surely does.
-                    if !waited {
+                    if is_new {
                         return Err(Failure::new(Step::Fork.name(), &error));
                     }
                 }
