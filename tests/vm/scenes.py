@@ -149,7 +149,7 @@ def root(asked):
     session = group("user.slice/user-0.slice/session-1.scope")
     doctor(session, 0, BY_GROUP)
     limits(session, 0)
-    tests(session, ["limits", "failing", "leftovers", "containment", "ordinary_user"], asked=asked)
+    tests(session, ["limits", "failing", "leftovers", "containment", "stock", "ordinary_user"], asked=asked)
 
 
 def service(asked):

@@ -15,7 +15,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use meter::Remains;
 pub use meter::{Gauge, Meter, Usage};
 
 /// A controller Silica limits or measures with.
@@ -85,6 +84,10 @@ impl Hierarchy {
 pub(crate) struct Groups {
     pub(crate) hierarchies: Vec<Hierarchy>,
 }
+
+/// What may be charged to a group that serves again: the kernel gives some of what it has charged back only
+/// later, and keeps a little of it for each processor.
+const CHARGED_BYTES_MAX: u64 = 1 << 20;
 
 /// The length of a processor accounting period: the kernel's default, so that v1 need not be told.
 const CPU_PERIOD_US: u64 = 100_000;
@@ -170,25 +173,29 @@ impl Groups {
         Ok(Meter::new(gauges))
     }
 
-    /// Opens what tells whether anything is left in the group; `None` where the kernel does not count that.
-    pub(crate) fn remains(&self, name: &str) -> Option<Remains> {
-        let hierarchy =
-            self.hierarchies.iter().find(|hierarchy| hierarchy.has(Controller::Pids))?;
-        let processes = open_file(hierarchy, name, "pids.current", OFlags::RDONLY).ok()?;
-        let mut memory = Vec::new();
-        for hierarchy in self.hierarchies.iter().filter(|one| one.has(Controller::Memory)) {
+    /// Whether the kernel counts no process in the group, nor one on its way out; false where it does not count.
+    /// This is a counter; a list of processes that is read twice is not made anew.
+    pub(crate) fn is_vacant(&self, name: &str) -> bool {
+        let mut counting = self.hierarchies.iter().filter(|one| one.has(Controller::Pids));
+        counting.any(|hierarchy| read_number(hierarchy, name, "pids.current").ok() == Some(0))
+    }
+
+    /// Whether next to no memory is charged to the group, held or swapped out, which may come back.
+    pub(crate) fn is_paid(&self, name: &str) -> bool {
+        let little = |result: io::Result<u64>| result.is_ok_and(|bytes| bytes <= CHARGED_BYTES_MAX);
+        let paid = |hierarchy: &Hierarchy| {
             let (held, with_swap) = match hierarchy.version {
                 Version::V1 => ("memory.usage_in_bytes", "memory.memsw.usage_in_bytes"),
                 Version::V2 => ("memory.current", "memory.swap.current"),
             };
-            memory.push(open_file(hierarchy, name, held, OFlags::RDONLY).ok()?);
-            match open_file(hierarchy, name, with_swap, OFlags::RDONLY) {
-                Ok(file) => memory.push(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(_) => return None,
-            }
-        }
-        Some(Remains { processes, memory })
+            let swap = match read_number(hierarchy, name, with_swap) {
+                // The kernel was built without that accounting.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+                other => other,
+            };
+            little(read_number(hierarchy, name, held)) && little(swap)
+        };
+        self.hierarchies.iter().filter(|one| one.has(Controller::Memory)).all(paid)
     }
 
     /// Removes the group; `Busy` errors are the caller's to try again.
@@ -241,6 +248,12 @@ fn open_gauge(hierarchy: &Hierarchy, name: &str, gauge: Gauge, file: &str) -> io
         return Ok(opened);
     }
     open_file(hierarchy, name, file, OFlags::RDONLY)
+}
+
+fn read_number(hierarchy: &Hierarchy, name: &str, file: &str) -> io::Result<u64> {
+    let opened = open_file(hierarchy, name, file, OFlags::RDONLY)?;
+    let text = std::io::read_to_string(std::fs::File::from(opened))?;
+    text.trim().parse().map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
 fn write_file(hierarchy: &Hierarchy, name: &str, file: &str, value: &str) -> io::Result<()> {

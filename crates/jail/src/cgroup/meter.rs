@@ -89,38 +89,6 @@ impl Gauge {
     }
 }
 
-/// What may be charged to a group that serves again: the kernel gives some of what it has charged back only
-/// later, and keeps a little of it for each processor.
-const CHARGED_BYTES_MAX: u64 = 1 << 20;
-
-/// What tells whether something is left in a group. These are counters: a list of processes that is read twice
-/// is not made anew.
-#[derive(Debug)]
-pub(crate) struct Remains {
-    pub(super) processes: OwnedFd,
-    /// What is held, and what is swapped out, which may come back.
-    pub(super) memory: Vec<OwnedFd>,
-}
-
-impl Remains {
-    /// Whether no process is in the group, and none is on its way out.
-    pub(crate) fn is_vacant(&self) -> bool {
-        number(&self.processes) == Some(0)
-    }
-
-    /// Whether next to no memory is charged to it.
-    pub(crate) fn is_paid(&self) -> bool {
-        self.memory.iter().all(|file| number(file).is_some_and(|bytes| bytes <= CHARGED_BYTES_MAX))
-    }
-}
-
-/// What a file says that holds one number.
-fn number(file: &OwnedFd) -> Option<u64> {
-    let mut buffer = [0; READ_BYTES];
-    let length = pread(file, &mut buffer, 0).ok()?;
-    std::str::from_utf8(&buffer[..length]).ok()?.trim().parse().ok()
-}
-
 /// The gauges of one group. Holding them does not keep the group: once that is removed, nothing is
 /// measured any more.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::cgroup::{GroupLimits, Groups, Meter, Remains};
+use crate::cgroup::{GroupLimits, Groups, Meter};
 use crate::zone::stock::STOCK;
 
 /// How many are kept at most; more than the stock holds could never be used soon.
@@ -22,8 +22,6 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) doors: Vec<OwnedFd>,
     pub(crate) meter: Meter,
-    /// What tells whether it can be used again, if anything does.
-    remains: Option<Remains>,
     /// What it is limited to, if anything yet.
     limits: Option<GroupLimits>,
     /// Whether another sandbox had it before.
@@ -37,10 +35,7 @@ impl Group {
             Ok((groups.doors(&name)?, groups.meter(&name)?))
         };
         match make() {
-            Ok((doors, meter)) => {
-                let remains = groups.remains(&name);
-                Ok(Self { name, doors, meter, remains, limits: None, is_used: false })
-            }
+            Ok((doors, meter)) => Ok(Self { name, doors, meter, limits: None, is_used: false }),
             Err(error) => {
                 // What was made of it is empty; a leftover is cleared with the zone.
                 let _ = groups.remove(&name);
@@ -58,17 +53,11 @@ impl Group {
         Ok(())
     }
 
-    /// Whether nobody is in it for sure.
-    pub(crate) fn is_vacant(&self) -> bool {
-        self.remains.as_ref().is_some_and(Remains::is_vacant)
-    }
-
     /// Makes it as good as new; false if it cannot be. Limits that are set once more let the kernel forget
     /// how much of the processor was used up last.
-    fn start_over(&mut self) -> bool {
+    fn start_over(&mut self, groups: &Groups) -> bool {
         (self.limits, self.is_used) = (None, true);
-        let is_clear = |remains: &Remains| remains.is_vacant() && remains.is_paid();
-        self.remains.as_ref().is_some_and(is_clear) && self.meter.start_over()
+        groups.is_vacant(&self.name) && groups.is_paid(&self.name) && self.meter.start_over()
     }
 }
 
@@ -86,7 +75,7 @@ impl GroupStore {
     /// has had most time to clear it.
     pub(crate) fn make(&mut self, groups: &Groups) -> io::Result<Group> {
         while let Some(mut spare) = self.spare.pop_front() {
-            if spare.start_over() {
+            if spare.start_over(groups) {
                 return Ok(spare);
             }
             self.discard(spare.name);

@@ -98,7 +98,7 @@ impl Master<'_> {
         let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();
         for id in dead {
             let shell = &self.shells[&id];
-            let goes_on = shell.is_given_up && shell.group.is_vacant();
+            let goes_on = shell.is_given_up && self.groups.is_vacant(&shell.group.name);
             if !goes_on && self.groups.remove(&shell.group.name).is_err() {
                 continue;
             }
