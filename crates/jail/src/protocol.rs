@@ -179,7 +179,7 @@ pub enum Verb {
         /// The shell.
         shell: u64,
     },
-    /// Ends a shell and everything in it; the reply comes when nothing is left.
+    /// Ends a shell and everything in it; the reply comes when nothing is left, but for its group, empty, perhaps.
     Destroy {
         /// The shell.
         shell: u64,
