@@ -67,7 +67,15 @@ class Sandbox:
     containment: dict
     namespace: str = ""
     init: hosts.Process | None = None
-    groups: tuple[Path, ...] = ()
+    members: dict[Path, set[tuple[int, int]]] = field(default_factory=dict)
+    """Its control groups, and who was seen in them while it lived."""
+
+    def look(self) -> None:
+        """Adds those who are in its groups now, unless it has ended: the groups are then somebody else's."""
+        seen = {group: _members(group) for group in self.members}
+        if self.init and _same(self.init):
+            for group, inside in seen.items():
+                self.members[group] |= inside
 
 
 @dataclass
@@ -174,7 +182,8 @@ class Trial:
         first = [process for process in hosts.in_namespace(sandbox.namespace) if hosts.is_first(process.pid)]
         # Not every user may look at an init; its kernel then has to stand for it.
         sandbox.init = (first or worn)[0]
-        sandbox.groups = _groups(worn[0].pid)
+        sandbox.members = {group: set() for group in _groups(worn[0].pid)}
+        sandbox.look()
 
     def run(self, entry: str = "inside()", sandbox: str | None = None, **fields) -> dict:
         """Sends the attack in and waits for its end."""
@@ -224,12 +233,12 @@ class Trial:
 
     def end(self, sandbox: Sandbox) -> None:
         """Ends a sandbox; nothing of it may be left. Its groups may be, for the next one, but nobody who was in them."""
-        before = {group: _members(group) for group in sandbox.groups}
+        sandbox.look()
         answer = self.api.delete(sandbox.id)
         self.check(answer.status in (204, 404, 409), f"ending the sandbox: {answer.status} {answer.text[:200]}")
         if sandbox.init:
             self.check(eventually(lambda: not _same(sandbox.init)), "processes outlive their sandbox")
-            left = [str(g) for g, was in before.items() if not eventually(lambda g=g, was=was: not was & _members(g))]
+            left = [str(g) for g, was in sandbox.members.items() if not eventually(lambda g=g, was=was: not was & _members(g))]
             self.check(not left, f"processes outlive their sandbox in its groups: {left[:2]}")
 
     @contextmanager
