@@ -111,7 +111,6 @@ async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> R
     // First, so that a second server on the same port or data is told at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
-    let first_key = first_key(&store).await?;
     let works = Works { home: home.clone(), settings: settings.clone(), offer };
     let engine = works.start().await?;
     let shown = works.offer.shown();
@@ -128,7 +127,9 @@ async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> R
     store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
     warn_if_public(&settings, address.ip());
     let mut stop = Stop::new()?;
-    announce(print, &url, first_key.as_deref());
+    // Last, since a key that is made by a start that fails is never shown.
+    let key = first_key(&store).await?;
+    announce(print, &url, key.as_deref());
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     let work = work(server, router, stopped, sessions, store, settings.server.shutdown);
     let signals = async {

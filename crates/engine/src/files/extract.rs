@@ -151,16 +151,10 @@ impl Unpacking<'_> {
     /// Where an entry goes; `None` for the directory itself.
     fn target(&self, name: &[u8]) -> Result<Option<GuestPath>, FileError> {
         let text = std::str::from_utf8(name).map_err(|_| refused(name, "its name is no text"))?;
-        // What `tar c .` makes.
-        let mut relative = text;
-        while let Some(rest) = relative.strip_prefix("./") {
-            relative = rest;
-        }
-        if matches!(relative, "" | ".") && !text.is_empty() {
-            return Ok(None);
-        }
-        let joined = self.into.join(relative);
-        joined.map(Some).map_err(|_| refused(name, "its name leads out or is no path"))
+        let joined =
+            self.into.join(text).map_err(|_| refused(name, "its name leads out or is no path"))?;
+        // `.` is what `tar c .` begins with.
+        Ok((joined != *self.into).then_some(joined))
     }
 
     fn file<R: Read>(

@@ -17,21 +17,25 @@ pub struct GuestPath {
 }
 
 impl GuestPath {
-    /// Checks a path as users write it: absolute, or relative to /workspace.
+    /// Checks a path as users write it: absolute, or relative to /workspace. A part that is `.` says nothing
+    /// and is dropped; `..` could say something else beside links, and is refused.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         let outside = || FileError::Outside(text.to_owned());
         if text.len() > PATH_BYTES_MAX {
             return Err(outside());
         }
-        let shown = match text.strip_prefix('/') {
-            Some(_) => text.trim_end_matches('/').to_owned(),
-            None => format!("/workspace/{}", text.trim_end_matches('/')),
-        };
-        let parts = shown.split('/').skip(1);
-        let honest = |part: &str| {
-            !matches!(part, "" | "." | "..") && !part.contains('\0') && part.len() <= PART_BYTES_MAX
-        };
-        if shown.len() > PATH_BYTES_MAX || !parts.clone().all(honest) {
+        let trimmed = text.trim_end_matches('/');
+        let (base, parts) =
+            trimmed.strip_prefix('/').map_or(("/workspace", trimmed), |rest| ("", rest));
+        let mut shown = base.to_owned();
+        for part in parts.split('/').filter(|part| *part != ".") {
+            if matches!(part, "" | "..") || part.contains('\0') || part.len() > PART_BYTES_MAX {
+                return Err(outside());
+            }
+            shown.push('/');
+            shown.push_str(part);
+        }
+        if shown.len() > PATH_BYTES_MAX {
             return Err(outside());
         }
         let (directory, rest) = PLACES

@@ -63,6 +63,8 @@ fn files_are_written_read_listed_moved_and_removed() {
     assert_eq!(get(&sandbox, "d/c.txt").body, b"third");
     let stat = sandbox.get("/files/stat?path=d").expect(200).json();
     assert_eq!(stat["kind"], "directory");
+    assert_eq!(get(&sandbox, "./d/./c.txt").body, b"third");
+    assert_eq!(names("."), names("/workspace"));
     sandbox.client.delete(&path(&sandbox, "", "d")).expect(204);
     for (what, code, status) in [
         (get(&sandbox, "d/c.txt"), "file_not_found", 404),
@@ -73,6 +75,7 @@ fn files_are_written_read_listed_moved_and_removed() {
         (sandbox.get("/files?path=run.sh"), "not_a_directory", 422),
         (sandbox.get("/files/archive?path=run.sh"), "not_a_directory", 422),
         (sandbox.client.delete(&path(&sandbox, "", "/workspace")), "bad_path", 400),
+        (sandbox.client.delete(&path(&sandbox, "", ".")), "bad_path", 400),
         (sandbox.post("/files/move", &json!({"from": "a", "to": "a/b/x"})), "conflict", 409),
     ] {
         assert_eq!(what.problem(), (status, code.to_owned()), "{}", what.text());
@@ -215,12 +218,12 @@ const ELSEWHERE: &[&str] = &[
     "..%2f..%2fetc%2fpasswd",
     "%2e%2e/%2e%2e/etc/passwd",
     "..",
-    ".",
+    "./..",
     "a/../../b",
     "/etc/passwd",
     "//etc/passwd",
     "/workspace/../etc/passwd",
-    "/workspace/./x",
+    "/workspace/./../etc/passwd",
     "/workspace//x",
     "/proc/self/environ",
     "/proc/1/root/etc/passwd",
@@ -273,7 +276,7 @@ fn paths_that_lead_elsewhere_are_refused() {
         "/proc/self/fd/1",
         "a\0b",
         "",
-        ".",
+        "./..",
         "/workspace/..",
         "/dev/fd/3",
     ] {

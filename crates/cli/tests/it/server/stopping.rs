@@ -212,3 +212,14 @@ fn first_key_is_shown_once() {
     client.get("/v1/sandboxes").expect(200);
     assert!(!again.log().contains(served.admin.key.as_deref().unwrap()));
 }
+
+#[test]
+fn start_that_fails_makes_no_key() {
+    let ground = Ground::new(PYTHON);
+    let book = ground.home().join("spending.json");
+    fs::write(&book, "no book").unwrap();
+    start_that_fails(&ground, &[]);
+    fs::remove_file(&book).unwrap();
+    let served = Served::over(ground, Vec::new(), None);
+    assert!(served.admin.key.as_ref().unwrap().starts_with("silica_"));
+}

@@ -60,9 +60,7 @@ fn reason(result: Result<Extracted, FileError>) -> &'static str {
 #[test]
 fn names_that_lead_out_are_refused() {
     let ground = Ground::new();
-    for name in
-        ["../x", "/etc/x", "/workspace/x", "a/../../x", "a//b", "..", "a/..", "a/./b", "./../x"]
-    {
+    for name in ["../x", "/etc/x", "/workspace/x", "a/../../x", "a//b", "..", "a/..", "./../x"] {
         let forged = Forged::default().file("before", "kept").file(name, "x").file("after", "x");
         assert_eq!(reason(forged.into(&ground, "d")), "its name leads out or is no path", "{name}");
         assert_eq!(ground.names("/workspace"), ["/workspace/d/", "/workspace/d/before"]);
@@ -190,7 +188,7 @@ fn honest_archives_are_unpacked() {
         .entry(b"./a/", EntryType::Directory, b"")
         .file("./a/x", "1")
         .entry(b"pax_global", EntryType::XGlobalHeader, b"19 comment=whatever\n")
-        .file("a/x", "later")
+        .file("a/./x", "later")
         .entry(b"old/", EntryType::Regular, b"")
         .pax("path", "pax/ü")
         .file("p", "pax")

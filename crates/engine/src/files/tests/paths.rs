@@ -18,12 +18,28 @@ fn paths_name_writable_places_only() {
     check("/home/user/.config", Some("home/.config"));
     check("/home/user", Some("home"));
     check("/tmp/x y", Some("tmp/x y"));
+    for (dotted, inner) in [
+        (".", "workspace"),
+        ("./", "workspace"),
+        ("./a", "workspace/a"),
+        ("././a", "workspace/a"),
+        ("a/./b", "workspace/a/b"),
+        ("a/.", "workspace/a"),
+        ("/workspace/.", "workspace"),
+        ("/./tmp/./x", "tmp/x"),
+    ] {
+        check(dotted, Some(inner));
+    }
     for refused in [
         "",
         "/",
         "//workspace/a",
         "/workspace//a",
-        "a/./b",
+        ".//a",
+        "/.",
+        "/./etc/passwd",
+        "./../a",
+        "/workspace/./../a",
         "/etc/passwd",
         "/workspacex/a",
         "/home/userx",
@@ -32,8 +48,6 @@ fn paths_name_writable_places_only() {
         "/dev/shm/x",
         "/proc/1/root",
         "/proc/self/fd/3",
-        "/workspace/.",
-        "./a",
     ] {
         check(refused, None);
     }
@@ -47,7 +61,7 @@ fn traversal_is_refused_or_only_a_name() {
         "../../etc/passwd",
         "../",
         "..",
-        ".",
+        "./..",
         "/workspace/../etc",
         "/workspace/../etc/passwd",
         "/workspace/a/../../etc",
