@@ -17,8 +17,23 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from either import Either, async_kind, sync_kind
 
-# A script that starts the tests in its background has Ctrl-C ignored, and Python then raises nothing.
+# In the background of a script Ctrl-C is ignored, and Python then raises nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What the model says to prompts that hold a word.
+TURNS = [
+    ("squares", "print([n * n for n in range(4)])"),
+    ("seven", "x = 7"),
+    ("again", "print(x + 1)"),
+    ("file", "text = open('in.txt').read(); open('out.txt', 'w').write(text.upper())"),
+    ("network", "import socket"),
+]
+
+
+def _turn(when: str, code: str) -> str:
+    said = f"Here it is.\n```python\n{code}\n```\n"
+    return f"[[turn]]\nwhen = {json.dumps(when)}\ntext = {json.dumps(said)}\n"
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -34,12 +49,19 @@ def either(request: pytest.FixtureRequest) -> Iterator[Either]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[dict[str, str]]:
-    """A server of its own for the session: its `url` and an admin `key`."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A server of its own for the session: its `url` and an admin `key`.
+
+    In the place of a model it has one that knows a few answers by heart.
+    """
     binary = os.environ.get("SILICA_BINARY")
     if not binary:
         pytest.skip("SILICA_BINARY names no binary")
+    script = tmp_path_factory.mktemp("model") / "script.toml"
+    script.write_text("".join(_turn(*turn) for turn in TURNS))
     command = [binary, "serve", "--listen", "127.0.0.1:0", "--print", "json"]
+    for setting in ("model.provider=scripted", f"model.script={script}"):
+        command += ["--set", setting]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

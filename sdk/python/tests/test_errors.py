@@ -9,7 +9,7 @@ import pytest
 import silica
 from silica.core.call import Answer
 from silica.core.http import Settings
-from silica.errors import error_of
+from silica.core.problem import error_of
 
 
 def answer(status: int, **problem: object) -> Answer:
@@ -30,6 +30,7 @@ def answer(status: int, **problem: object) -> Answer:
         (413, "too_large", silica.TooLarge),
         (416, "bad_range", silica.BadRequest),
         (422, "refused", silica.Refused),
+        (422, "policy_blocked", silica.PolicyBlocked),
         (422, "not_a_file", silica.NotAFile),
         (422, "not_a_directory", silica.NotADirectory),
         (422, "cannot_start", silica.CannotStart),
@@ -58,6 +59,13 @@ def test_an_error_that_is_not_ours() -> None:
     assert error.code == "unavailable"
     assert error_of(Answer(500, {}, b"[]")).detail == "the server answered 500: []"
     assert error_of(Answer(500, {"x-request-id": "req_9"}, b"")).request_id == "req_9"
+
+
+def test_what_a_policy_found() -> None:
+    found = {"rule": "r", "action": "block", "line": 2, "column": 1, "why": "w", "instead": None}
+    error = error_of(answer(422, code="policy_blocked", detail="words", findings=[found]))
+    assert isinstance(error, silica.PolicyBlocked)
+    assert [str(finding) for finding in error.findings] == ["line 2: w"]
 
 
 @pytest.mark.parametrize(

@@ -523,3 +523,56 @@ def test_ids_stay_in_their_place(either: Either) -> None:
 )
 def test_paths(given: str, sent: str) -> None:
     assert requests.normal(given) == sent
+
+
+# Prompts
+
+ANSWER = {"prompt": "p", "code": "1", "output": "1", "success": True, "ending": "answered"}
+
+
+def test_a_prompt_goes_as_it_was_given(either: Either, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"\xff")
+    with Scripted([answer(ANSWER)]) as server:
+        client = either.Client(server.url, "silica_k")
+        found = client.interpret("p", rounds=0, files={"a": tmp_path / "in"}, timeout=3)
+        assert (found.ok, found.output, found.usage.requests) == (True, "1", 0)
+    (asked,) = server.requests
+    assert (asked.method, asked.target) == ("POST", "/v1/interpret")
+    assert asked.json == {
+        "prompt": "p",
+        "rounds": 0,
+        "files": [{"path": "a", "content_base64": "/w=="}],
+        "timeout_seconds": 3,
+    }
+
+
+def test_what_an_answer_says_on_the_way(either: Either) -> None:
+    heard: list[str] = []
+    script = events(
+        (0, "asking", {"request": 1}),
+        (0, "text", {"text": "t"}),
+        (0, "code", {"code": "c"}),
+        (0, "of_the_future", {}),
+        (0, "done", ANSWER),
+    )
+    with Scripted([script]) as server:
+        client = either.Client(server.url, "silica_k")
+        assert client.interpret("p", on_text=heard.append, on_code=heard.append).ok
+    assert heard == ["t", "c"]
+    assert server.requests[0].headers["accept"] == "text/event-stream"
+
+
+def test_an_answer_that_breaks_off_is_not_asked_for_again(either: Either) -> None:
+    for ended in (True, False):
+        with Scripted([events((0, "text", {"text": "t"}), ended=ended)]) as server:
+            with pytest.raises(silica.ConnectionLost):
+                either.Client(server.url, "silica_k").interpret("p", on_text=str)
+            assert server.said == ["POST /v1/interpret"]
+
+
+def test_an_answer_that_fails_on_the_way(either: Either) -> None:
+    problem = {"status": 503, "code": "model_busy", "detail": "words", "request_id": "req_1"}
+    with Scripted([events((0, "problem", problem))]) as server:
+        with pytest.raises(silica.Unavailable) as caught:
+            either.Client(server.url, "silica_k").interpret("p", on_text=str)
+        assert (caught.value.code, caught.value.request_id) == ("model_busy", "req_1")

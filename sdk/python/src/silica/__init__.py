@@ -35,6 +35,7 @@ from silica.errors import (
     NotADirectory,
     NotAFile,
     NotFound,
+    PolicyBlocked,
     RateLimited,
     Refused,
     SandboxEnded,
@@ -46,6 +47,7 @@ from silica.errors import (
     Unavailable,
 )
 from silica.events import (
+    Asked,
     CellEvent,
     CommandEvent,
     Done,
@@ -58,6 +60,7 @@ from silica.events import (
     Stdout,
 )
 from silica.files import Files
+from silica.interpretation import Attempt, Interpretation, MadeFile, ModelUsage
 from silica.kernels import Kernel, Kernels
 from silica.models import (
     CellUsage,
@@ -80,6 +83,7 @@ from silica.models import (
     Usage,
     UsageSample,
 )
+from silica.review import Approval, Finding
 from silica.sandbox import Sandbox
 from silica.version import __version__
 
@@ -89,6 +93,8 @@ if TYPE_CHECKING:
     from silica.core.flows import Given
 
 __all__ = [
+    "Approval",
+    "Asked",
     "AsyncCell",
     "AsyncClient",
     "AsyncCommandHandle",
@@ -97,6 +103,7 @@ __all__ = [
     "AsyncKernel",
     "AsyncKernels",
     "AsyncSandbox",
+    "Attempt",
     "BadAnswer",
     "BadRequest",
     "CannotConnect",
@@ -122,8 +129,10 @@ __all__ = [
     "Exited",
     "FileChanges",
     "Files",
+    "Finding",
     "Forbidden",
     "Gap",
+    "Interpretation",
     "Kernel",
     "KernelInfo",
     "Kernels",
@@ -131,9 +140,12 @@ __all__ = [
     "Limits",
     "Link",
     "Listing",
+    "MadeFile",
+    "ModelUsage",
     "NotADirectory",
     "NotAFile",
     "NotFound",
+    "PolicyBlocked",
     "Raised",
     "RateLimited",
     "Refused",
@@ -172,6 +184,7 @@ def run(
     timeout: float | None = None,
     files: Mapping[str, Given] | None = None,
     outputs: Sequence[str] | None = None,
+    policy: str | None = None,
 ) -> Run:
     """Runs code once, in a sandbox of its own; see `Client.run`."""
     with Client() as client:
@@ -184,6 +197,7 @@ def run(
             timeout=timeout,
             files=files,
             outputs=outputs,
+            policy=policy,
         )
 
 
@@ -197,6 +211,7 @@ async def run_async(
     timeout: float | None = None,
     files: Mapping[str, Given] | None = None,
     outputs: Sequence[str] | None = None,
+    policy: str | None = None,
 ) -> Run:
     """Runs code once, in a sandbox of its own; see `AsyncClient.run`."""
     async with AsyncClient() as client:
@@ -209,4 +224,5 @@ async def run_async(
             timeout=timeout,
             files=files,
             outputs=outputs,
+            policy=policy,
         )

@@ -1,21 +1,18 @@
 """Everything that can go wrong, as exceptions: one class for each thing a caller can act on.
 
 An exception means that a request failed. Code that raises in a sandbox is an answer, not an
-exception, unless `Execution.raise_for_error` is asked to make it one. Which class a server's error
-becomes is decided by its `code`, and by its status where the code is not known here.
+exception, unless `Execution.raise_for_error` is asked to make it one.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from silica.core.call import Answer
-    from silica.models import CommandResult, Execution
+    from collections.abc import Sequence
 
-# What is shown of an error that is not JSON, say from a proxy in between.
-EXCERPT_MAX = 200
+    from silica.models import CommandResult, Execution
+    from silica.review import Finding
 
 
 class SilicaError(Exception):
@@ -76,6 +73,13 @@ class TooLarge(BadRequest):
     """The body is larger than the server takes."""
 
     default_code = "too_large"
+
+
+class PolicyBlocked(BadRequest):
+    """The policy does not let the code run. `findings` says what it found, or the first of it."""
+
+    default_code = "policy_blocked"
+    findings: Sequence[Finding] = ()
 
 
 class Unauthorized(SilicaError):
@@ -186,69 +190,3 @@ class CommandFailed(SilicaError):
 
     def __str__(self) -> str:
         return self.detail
-
-
-_BY_CODE: dict[str, type[SilicaError]] = {
-    kind.default_code: kind
-    for kind in (NotAFile, NotADirectory, CannotStart, TooLarge, SandboxEnded, Refused, DiskFull)
-}
-
-_BY_STATUS: dict[int, type[SilicaError]] = {
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    429: RateLimited,
-    502: Unavailable,
-    503: Unavailable,
-    504: Unavailable,
-    507: DiskFull,
-}
-
-_CLIENT_FAULTS = range(400, 500)
-_SERVER_FAULTS = range(500, 600)
-
-
-def error_of(answer: Answer) -> SilicaError:
-    """Returns the exception that an answer with an error status stands for."""
-    problem = _problem(answer.body)
-    code = problem.get("code")
-    kind = _BY_CODE.get(code or "") or _BY_STATUS.get(answer.status) or _by_range(answer.status)
-    return kind(
-        problem.get("detail") or problem.get("title") or _excerpt(answer),
-        code=code,
-        status=answer.status,
-        request_id=problem.get("request_id") or answer.headers.get("x-request-id"),
-        retry_after=retry_after(answer),
-    )
-
-
-def retry_after(answer: Answer) -> float | None:
-    """Returns the seconds of `Retry-After`; a date, which Silica never sends, counts as none."""
-    try:
-        seconds = float(answer.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
-
-
-def _by_range(status: int) -> type[SilicaError]:
-    if status in _CLIENT_FAULTS:
-        return BadRequest
-    return ServerFault if status in _SERVER_FAULTS else BadAnswer
-
-
-def _problem(body: bytes) -> dict[str, str]:
-    """Returns the texts of a `problem+json` body; nothing if it is none."""
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(parsed, dict):
-        return {}
-    return {key: value for key, value in parsed.items() if isinstance(value, str)}
-
-
-def _excerpt(answer: Answer) -> str:
-    text = answer.body[:EXCERPT_MAX].decode("utf-8", "replace").strip()
-    return f"the server answered {answer.status}" + (f": {text}" if text else "")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Union
 from silica.core.fields import Fields
 from silica.errors import BadAnswer
 from silica.models import CommandResult, ErrorInfo, Execution, Result, decode_base64
+from silica.review import Approval
 
 if TYPE_CHECKING:
     from silica.core.sse import Message
@@ -27,6 +28,14 @@ class Start:
 
     id: int
     of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A person has to approve the cell before it runs, or one has decided: see `approval.state`."""
+
+    id: int
+    approval: Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +96,20 @@ class Exited:
     result: CommandResult
 
 
-CellEvent = Union[Start, Stdout, Stderr, Shown, Raised, Gap, Done]
+CellEvent = Union[Asked, Start, Stdout, Stderr, Shown, Raised, Gap, Done]
 CommandEvent = Union[Start, Stdout, Stderr, Gap, Exited]
 
 _OF_COMMANDS = frozenset({"start", "stdout", "stderr", "gap", "done"})
-_OF_CELLS = _OF_COMMANDS | {"result", "error"}
+_OF_CELLS = _OF_COMMANDS | {"approval", "result", "error"}
 
 
 def cell_event(message: Message) -> CellEvent | None:
     """Reads an event of a cell; None for a kind that this version does not know."""
     if message.event not in _OF_CELLS:
         return None
-    number, fields = number_of(message), _fields(message)
+    number, fields = number_of(message), fields_of(message)
+    if message.event == "approval":
+        return Asked(number, Approval.parse(fields))
     if message.event == "result":
         return Shown(number, Result.parse(fields))
     if message.event == "error":
@@ -112,7 +123,7 @@ def command_event(message: Message) -> CommandEvent | None:
     """Reads an event of a command; None for a kind that this version does not know."""
     if message.event not in _OF_COMMANDS:
         return None
-    number, fields = number_of(message), _fields(message)
+    number, fields = number_of(message), fields_of(message)
     if message.event == "done":
         return Exited(number, CommandResult.parse(fields))
     return _either(message.event, number, fields)
@@ -127,6 +138,11 @@ def number_of(message: Message) -> int:
     return int(message.id)
 
 
+def fields_of(message: Message) -> Fields:
+    """Returns what an event says."""
+    return Fields.of(message.data, f"the event {message.event}")
+
+
 def _either(kind: str, number: int, fields: Fields) -> Start | Stdout | Stderr | Gap:
     if kind == "start":
         return Start(number, fields.text_or_none("cell") or fields.text("command"))
@@ -135,10 +151,6 @@ def _either(kind: str, number: int, fields: Fields) -> Start | Stdout | Stderr |
     if kind == "stderr":
         return Stderr(number, *_printed(fields))
     return Gap(number, fields.whole("events", 0))
-
-
-def _fields(message: Message) -> Fields:
-    return Fields.of(message.data, f"the event {message.event}")
 
 
 def _printed(fields: Fields) -> tuple[str, bytes | None]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from silica.cells import Cell
 from silica.core import flows, requests
-from silica.core.collect import Hooks, OnError, OnResult, OnText
+from silica.core.collect import Hooks, OnApproval, OnError, OnResult, OnText
+from silica.core.requests import CellOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,17 +34,20 @@ class Kernel:
         on_stderr: OnText = None,
         on_result: OnResult = None,
         on_error: OnError = None,
+        on_approval: OnApproval = None,
         timeout: float | None = None,
+        policy: str | None = None,
     ) -> Execution:
         """Runs code here; see `Sandbox.run_code`."""
-        hooks = Hooks(on_stdout, on_stderr, on_result, on_error)
-        return self._client.carry_out(
-            flows.run_code(self._sandbox, code, kernel=self.id, timeout=timeout, hooks=hooks)
-        )
+        hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
+        options = CellOptions(self.id, timeout, policy)
+        return self._client.carry_out(flows.run_code(self._sandbox, code, options, hooks))
 
-    def start_code(self, code: str, *, timeout: float | None = None) -> Cell:
+    def start_code(
+        self, code: str, *, timeout: float | None = None, policy: str | None = None
+    ) -> Cell:
         """Runs code here in the background; see `Sandbox.start_code`."""
-        call = requests.start_cell(self._sandbox, code, kernel=self.id, timeout=timeout)
+        call = requests.start_cell(self._sandbox, code, CellOptions(self.id, timeout, policy))
         return Cell(self._client, self._sandbox, self._client.ask(call).id)
 
     def info(self) -> KernelInfo:

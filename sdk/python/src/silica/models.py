@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from silica.core.display import describe_command, describe_execution, describe_result
 from silica.errors import BadAnswer, CommandFailed, ExecutionFailed
+from silica.review import Approval, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,9 +241,10 @@ class CellUsage:
 class Execution:
     """A cell: what was run, how it ended and what came out.
 
-    While `state` is `queued` or `running`, `outcome` is None. `message` says for people how it
-    ended, `text` is the text of the main result. When an interpreter is lost, `lost` says what went
-    with it and what is still there.
+    While `state` is `awaiting_approval`, `queued` or `running`, `outcome` is None. `message` says
+    for people how it ended, `text` is the text of the main result. When an interpreter is lost,
+    `lost` says what went with it and what is still there. `findings` is what `policy` found, and
+    `approval` what it waits or waited for, if it does.
     """
 
     id: str
@@ -263,6 +265,9 @@ class Execution:
     usage: CellUsage = field(default_factory=CellUsage)
     kernel_state: str | None = None
     lost: str | None = None
+    policy: str | None = None
+    findings: list[Finding] = field(default_factory=list)
+    approval: Approval | None = None
 
     @classmethod
     def parse(cls, fields: Fields) -> Execution:
@@ -568,6 +573,9 @@ def _execution(fields: Fields) -> dict[str, Any]:
         "usage": CellUsage.parse(fields.sub("usage")),
         "kernel_state": fields.text_or_none("kernel_state"),
         "lost": fields.text_or_none("lost"),
+        "policy": fields.text_or_none("policy"),
+        "findings": fields.many("findings", Finding.parse),
+        "approval": fields.sub_or_none("approval", Approval.parse),
     }
 
 

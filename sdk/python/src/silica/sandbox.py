@@ -10,8 +10,9 @@ from silica.cells import Cell
 from silica.client import Client
 from silica.commands import Commands
 from silica.core import flows, requests
-from silica.core.collect import Hooks, OnError, OnResult, OnText
+from silica.core.collect import Hooks, OnApproval, OnError, OnResult, OnText
 from silica.core.flow import send
+from silica.core.requests import CellOptions
 from silica.errors import SilicaError
 from silica.files import Files
 from silica.kernels import Kernel, Kernels
@@ -125,8 +126,10 @@ class Sandbox:
         on_stderr: OnText = None,
         on_result: OnResult = None,
         on_error: OnError = None,
+        on_approval: OnApproval = None,
         timeout: float | None = None,
         kernel: str | Kernel | None = None,
+        policy: str | None = None,
     ) -> Execution:
         """Runs a cell and waits for its end. Code that raises is an answer, not an exception.
 
@@ -135,17 +138,21 @@ class Sandbox:
         the cell and is raised.
         """
         id = kernel.id if isinstance(kernel, Kernel) else kernel
-        hooks = Hooks(on_stdout, on_stderr, on_result, on_error)
-        return self._client.carry_out(
-            flows.run_code(self.id, code, kernel=id, timeout=timeout, hooks=hooks)
-        )
+        hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
+        options = CellOptions(id, timeout, policy)
+        return self._client.carry_out(flows.run_code(self.id, code, options, hooks))
 
     def start_code(
-        self, code: str, *, timeout: float | None = None, kernel: str | Kernel | None = None
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        kernel: str | Kernel | None = None,
+        policy: str | None = None,
     ) -> Cell:
         """Runs a cell in the background."""
         id = kernel.id if isinstance(kernel, Kernel) else kernel
-        call = requests.start_cell(self.id, code, kernel=id, timeout=timeout)
+        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
         return self.cell(self._client.ask(call).id)
 
     def cell(self, id: str) -> Cell:

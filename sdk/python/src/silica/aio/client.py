@@ -14,6 +14,7 @@ import httpx
 
 from silica.core import flows, requests
 from silica.core.call import Answer, Call, Source
+from silica.core.collect import PromptHooks
 from silica.core.flow import (
     Close,
     Emit,
@@ -34,8 +35,11 @@ from silica.errors import SilicaError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from silica.core.collect import OnText
     from silica.core.flows import Given
+    from silica.interpretation import Interpretation
     from silica.models import Limits, Run
+    from silica.review import Approval
 
 T = TypeVar("T")
 
@@ -77,11 +81,12 @@ class AsyncClient:
         timeout: float | None = None,
         files: Mapping[str, Given] | None = None,
         outputs: Sequence[str] | None = None,
+        policy: str | None = None,
     ) -> Run:
         """Runs code in a sandbox of its own, which is gone afterwards.
 
         `files` are put into `/workspace` before (text, bytes, or a `Path` to read), `outputs` are
-        paths fetched after.
+        paths fetched after. `policy` is as for a cell; this waits for a person who has to approve.
         """
         build = partial(
             requests.run,
@@ -92,9 +97,54 @@ class AsyncClient:
             arguments=arguments,
             timeout=timeout,
             outputs=outputs,
+            policy=policy,
         )
         result: Run = await self.carry_out(flows.run(build, files))
         return result
+
+    async def interpret(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        preset: str | None = None,
+        policy: str | None = None,
+        shape: str | None = None,
+        rounds: int | None = None,
+        conversation: str | None = None,
+        template: str | None = None,
+        limits: Limits | Mapping[str, float] | None = None,
+        env: Mapping[str, str] | None = None,
+        files: Mapping[str, Given] | None = None,
+        timeout: float | None = None,
+        on_text: OnText = None,
+        on_code: OnText = None,
+        on_stdout: OnText = None,
+        on_stderr: OnText = None,
+    ) -> Interpretation:
+        """Has a model write code for a prompt, runs it, and returns what came of it.
+
+        What is not given is the operator's or the preset's. `conversation` is `new` to keep the
+        sandbox for further prompts, or the `conversation_id` of an earlier answer. `timeout` bounds
+        each piece of code. Callbacks hear what the model says, its code, and what that prints.
+        Leaving, by Ctrl-C or an exception, stops the model and the code.
+        """
+        build = partial(
+            requests.interpret,
+            prompt,
+            model=model,
+            preset=preset,
+            policy=policy,
+            shape=shape,
+            rounds=rounds,
+            conversation=conversation,
+            template=template,
+            limits=limits,
+            env=env,
+            timeout_seconds=timeout,
+        )
+        hooks = PromptHooks(on_text, on_code, on_stdout, on_stderr)
+        return await self.carry_out(flows.interpret(build, files, hooks))
 
     async def templates(self) -> Any:
         """Returns what sandboxes can start from."""
@@ -133,13 +183,42 @@ class AsyncClient:
         """Returns all keys without their secrets; for admin keys."""
         return await self.ask(requests.get_json("keys"))
 
-    async def create_key(self, name: str, *, admin: bool = False) -> Any:
-        """Makes a key; its secret is in this answer and never again. For admin keys."""
-        return await self.ask(requests.create_key(name, admin=admin))
+    async def create_key(self, name: str, *, admin: bool = False, approve: bool = False) -> Any:
+        """Makes a key; its secret is in this answer and never again. For admin keys.
+
+        With `approve` it may decide about what others want to run.
+        """
+        return await self.ask(requests.create_key(name, admin=admin, approve=approve))
 
     async def revoke_key(self, id: str) -> None:
         """Revokes a key; for admin keys."""
         await self.ask(requests.revoke_key(id))
+
+    async def approvals(self, *, state: str | None = None) -> list[Approval]:
+        """Returns what waits for a person, newest first; with `state` what was decided, or `all`.
+
+        A key that may approve sees everybody's, others their own.
+        """
+        return await self.ask(requests.list_approvals(state))
+
+    async def approval(self, id: str) -> Approval:
+        """Returns one approval, with the code while it waits."""
+        return await self.ask(requests.get_approval(id))
+
+    async def approve(
+        self, id: str, *, reason: str | None = None, sha256: str | None = None
+    ) -> Approval:
+        """Lets it run; for keys that may approve, and never for the one that asked.
+
+        With `sha256`, the digest of the code that was looked at, anything else is refused.
+        """
+        return await self.ask(requests.decide(id, "approve", reason, sha256))
+
+    async def deny(
+        self, id: str, *, reason: str | None = None, sha256: str | None = None
+    ) -> Approval:
+        """Has it never run; see `approve`."""
+        return await self.ask(requests.decide(id, "deny", reason, sha256))
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -12,8 +12,9 @@ from silica.aio.commands import AsyncCommands
 from silica.aio.files import AsyncFiles
 from silica.aio.kernels import AsyncKernel, AsyncKernels
 from silica.core import flows, requests
-from silica.core.collect import Hooks, OnError, OnResult, OnText
+from silica.core.collect import Hooks, OnApproval, OnError, OnResult, OnText
 from silica.core.flow import send
+from silica.core.requests import CellOptions
 from silica.errors import SilicaError
 
 if TYPE_CHECKING:
@@ -126,8 +127,10 @@ class AsyncSandbox:
         on_stderr: OnText = None,
         on_result: OnResult = None,
         on_error: OnError = None,
+        on_approval: OnApproval = None,
         timeout: float | None = None,
         kernel: str | AsyncKernel | None = None,
+        policy: str | None = None,
     ) -> Execution:
         """Runs a cell and waits for its end. Code that raises is an answer, not an exception.
 
@@ -136,17 +139,21 @@ class AsyncSandbox:
         exception in a callback, interrupts the cell.
         """
         id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
-        hooks = Hooks(on_stdout, on_stderr, on_result, on_error)
-        return await self._client.carry_out(
-            flows.run_code(self.id, code, kernel=id, timeout=timeout, hooks=hooks)
-        )
+        hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
+        options = CellOptions(id, timeout, policy)
+        return await self._client.carry_out(flows.run_code(self.id, code, options, hooks))
 
     async def start_code(
-        self, code: str, *, timeout: float | None = None, kernel: str | AsyncKernel | None = None
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        kernel: str | AsyncKernel | None = None,
+        policy: str | None = None,
     ) -> AsyncCell:
         """Runs a cell in the background."""
         id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
-        call = requests.start_cell(self.id, code, kernel=id, timeout=timeout)
+        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
         return self.cell((await self._client.ask(call)).id)
 
     def cell(self, id: str) -> AsyncCell:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote
 
-from silica.errors import BadAnswer, error_of
+from silica.core.problem import error_of
+from silica.errors import BadAnswer
 
 T_co = TypeVar("T_co", covariant=True)
 

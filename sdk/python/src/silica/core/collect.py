@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from silica.core.flow import Flow, Tell
-from silica.events import Gap, Raised, Shown, Stderr, Stdout
+from silica.events import Asked, Gap, Raised, Shown, Stderr, Stdout
 
 if TYPE_CHECKING:
     from silica.events import CellEvent, CommandEvent
     from silica.models import ErrorInfo, Result
+    from silica.review import Approval
 
 # Characters kept of stdout and of stderr. With more, what the server kept is asked for instead.
 KEPT_MAX = 16 << 20
@@ -19,6 +20,27 @@ KEPT_MAX = 16 << 20
 OnText = Optional[Callable[[str], Any]]
 OnResult = Optional[Callable[["Result"], Any]]
 OnError = Optional[Callable[["ErrorInfo"], Any]]
+OnApproval = Optional[Callable[["Approval"], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHooks:
+    """What the caller wants to hear while a prompt is answered."""
+
+    text: OnText = None
+    code: OnText = None
+    stdout: OnText = None
+    stderr: OnText = None
+
+    def by_event(self) -> dict[str, Callable[[str], Any]]:
+        """Returns the callbacks that were given, by the name of the event they hear."""
+        named = {
+            "text": self.text,
+            "code": self.code,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+        }
+        return {name: callback for name, callback in named.items() if callback is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,7 @@ class Hooks:
     stderr: OnText = None
     result: OnResult = None
     error: OnError = None
+    approval: OnApproval = None
 
     def tell(self, event: CellEvent | CommandEvent) -> Flow[None]:
         """Calls the callback for an event, if there is one."""
@@ -40,6 +63,8 @@ class Hooks:
             yield Tell(self.result, event.result)
         elif isinstance(event, Raised) and self.error:
             yield Tell(self.error, event.error)
+        elif isinstance(event, Asked) and self.approval:
+            yield Tell(self.approval, event.approval)
 
 
 class Kept:

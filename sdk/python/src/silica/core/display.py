@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from silica.interpretation import Interpretation
     from silica.models import CommandResult, Execution, FileChanges, Result
 
 # What is shown of one text.
@@ -23,6 +24,7 @@ def describe_execution(execution: Execution) -> str:
         ("stderr", _text(execution.stderr)),
         *(("result", _result(result)) for result in execution.results[:ITEMS_MAX]),
         ("error", _error(execution)),
+        *(("finding", str(finding)) for finding in execution.findings[:ITEMS_MAX]),
         *(("limit", hit.message or hit.limit) for hit in execution.limits_hit),
         ("files", _files(execution.files)),
         ("lost", execution.lost or ""),
@@ -30,6 +32,19 @@ def describe_execution(execution: Execution) -> str:
         ("outputs", ", ".join(_sizes(getattr(execution, "outputs", {})))),
     ]
     return _block(f"<{type(execution).__name__} {', '.join(head)}>", rows)
+
+
+def describe_interpretation(interpretation: Interpretation) -> str:
+    """Shows what came of a prompt."""
+    rows = [
+        ("prompt", _text(interpretation.prompt)),
+        ("code", _text(interpretation.code)),
+        ("output", _text(interpretation.output)),
+        ("error", _text(interpretation.error)),
+        *(("result", _result(result)) for result in interpretation.results[:ITEMS_MAX]),
+        ("files", " ".join(file.path for file in interpretation.files[:ITEMS_MAX])),
+    ]
+    return _block(f"<Interpretation {interpretation.ending}>", rows)
 
 
 def describe_command(result: CommandResult) -> str:

@@ -73,6 +73,10 @@ class Fields:
         value = self._values.get(name)
         return default if value is None else self._checked(name, value, bool)
 
+    def flag_or_none(self, name: str) -> bool | None:
+        """Returns a boolean, or None if it is null or missing."""
+        return self._or_none(name, bool)
+
     def object(self, name: str) -> dict[str, Any]:
         """Returns an object as it came; an empty one if it is null or missing."""
         return self._or_none(name, dict) or {}

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Union
 
 from silica.core import archive, requests
-from silica.core.collect import Collected, Hooks
-from silica.core.flow import Close, Emit, Flow, Read, Sleep, open_stream, send, work
+from silica.core.call import Answer
+from silica.core.collect import Collected, Hooks, PromptHooks
+from silica.core.flow import Close, Emit, Flow, Read, Sleep, Tell, open_stream, send, work
 from silica.core.follow import RESUME_ATTEMPTS, E, Followed, Follower
 from silica.core.local import FileSource, LocalPath, ObjectSource, PartFile, Sink, target_of
-from silica.core.requests import WAIT_SECONDS, Command, CommandOptions
+from silica.core.problem import error_of
+from silica.core.requests import WAIT_SECONDS, CellOptions, Command, CommandOptions
 from silica.core.retry import pause
+from silica.core.sse import Parser
 from silica.errors import (
     CannotConnect,
     Conflict,
@@ -35,7 +38,9 @@ from silica.events import (
     Exited,
     cell_event,
     command_event,
+    fields_of,
 )
+from silica.interpretation import Interpretation
 from silica.models import CommandResult, Entry, Execution, Shared
 
 if TYPE_CHECKING:
@@ -58,13 +63,11 @@ _DISCONNECTED = (CannotConnect, ConnectionLost, TimedOut)
 # Cells
 
 
-def run_code(
-    sandbox: str, code: str, *, kernel: str | None, timeout: float | None, hooks: Hooks
-) -> Flow[Execution]:
+def run_code(sandbox: str, code: str, options: CellOptions, hooks: Hooks) -> Flow[Execution]:
     """Runs code and tells what happens while it runs. Given up, it is interrupted."""
     follower = Follower(_cells(sandbox))
     collected = Collected()
-    begin = follower.begin(requests.stream_cell(sandbox, code, kernel=kernel, timeout=timeout))
+    begin = follower.begin(requests.stream_cell(sandbox, code, options))
     stop = partial(requests.interrupt_cell, sandbox)
     last = yield from _watch(follower, begin, hooks, collected, stop)
     if not isinstance(last, Done):
@@ -88,6 +91,39 @@ def wait_cell(sandbox: str, cell: str, timeout: float | None) -> Flow[Execution]
     """Waits until a cell has ended."""
     ask = partial(requests.get_cell, sandbox, cell)
     return (yield from _wait(lambda wait: ask(wait=wait), f"cell {cell}", timeout))
+
+
+# Prompts
+
+
+def interpret(
+    build: Callable[..., Call[Interpretation]],
+    files: Mapping[str, Given] | None,
+    hooks: PromptHooks,
+) -> Flow[Interpretation]:
+    """Has a prompt answered, and tells what happens on the way if somebody listens.
+
+    Whoever leaves stops the model and the code, so a connection that breaks cannot be made again.
+    """
+    callbacks = hooks.by_event()
+    contents = yield from _contents(files)
+    call = build(files=contents, stream=bool(callbacks))
+    if not callbacks:
+        return (yield from send(call))
+    stream = yield from open_stream(call)
+    parser = Parser()
+    while piece := (yield Read(stream)):
+        for message in parser.feed(piece):
+            if message.event == "done":
+                yield Close(stream)
+                return Interpretation.parse(fields_of(message))
+            if message.event == "problem":
+                status = fields_of(message).whole("status")
+                raise error_of(Answer(status, {}, message.data.encode()))
+            if callback := callbacks.get(message.event):
+                told = "code" if message.event == "code" else "text"
+                yield Tell(callback, fields_of(message).text(told))
+    raise ConnectionLost("the connection broke before the prompt was answered")
 
 
 # Commands

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 from silica.core.call import Answer, Call, Source, nothing, of_stream, path_of, raw
 from silica.core.fields import Fields, parsed
 from silica.errors import BadAnswer
+from silica.interpretation import Interpretation
 from silica.models import (
     CommandResult,
     Entry,
@@ -27,6 +28,7 @@ from silica.models import (
     Shared,
     Usage,
 )
+from silica.review import Approval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,9 +93,9 @@ def run(
     timeout: float | None,
     files: Mapping[str, Content],
     outputs: Sequence[str] | None,
+    policy: str | None,
 ) -> Call[Run]:
     """Runs code in a sandbox of its own."""
-    sent = [{"path": path, **content_of(content)} for path, content in files.items()]
     body = given(
         code=code,
         template=template,
@@ -101,10 +103,27 @@ def run(
         env=env,
         arguments=arguments,
         timeout_seconds=timeout,
-        files=sent or None,
+        files=_files_in(files),
         outputs=outputs,
+        policy=policy,
     )
     return Call("POST", "/v1/run", parsed("the run", Run.parse), json=body, patience=RUN_PATIENCE)
+
+
+def interpret(
+    prompt: str, *, files: Mapping[str, Content], stream: bool, **wishes: object
+) -> Call[Interpretation]:
+    """Asks for an answer to a prompt, whole or as a stream of events."""
+    body = given(prompt=prompt, files=_files_in(files), **wishes)
+    parse = parsed("the interpretation", Interpretation.parse)
+    return Call(
+        "POST",
+        "/v1/interpret",
+        parse,
+        json=body,
+        headers=_EVENTS if stream else {},
+        patience=EVENTS_PATIENCE if stream else RUN_PATIENCE,
+    )
 
 
 # Sandboxes
@@ -218,19 +237,34 @@ def restart_kernel(sandbox: str, kernel: str) -> Call[None]:
 # Cells
 
 
-def start_cell(
-    sandbox: str, code: str, *, kernel: str | None, timeout: float | None
-) -> Call[Execution]:
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """How a cell is to run."""
+
+    kernel: str | None = None
+    timeout: float | None = None
+    policy: str | None = None
+
+    def body(self, code: str, *, background: bool | None = None) -> dict[str, object]:
+        """Returns the request's fields."""
+        return given(
+            code=code,
+            kernel=self.kernel,
+            timeout_seconds=self.timeout,
+            policy=self.policy,
+            background=background,
+        )
+
+
+def start_cell(sandbox: str, code: str, options: CellOptions) -> Call[Execution]:
     """Runs code in the background."""
-    body = given(code=code, kernel=kernel, timeout_seconds=timeout, background=True)
+    body = options.body(code, background=True)
     return Call("POST", path_of("sandboxes", sandbox, "cells"), _cell, json=body)
 
 
-def stream_cell(
-    sandbox: str, code: str, *, kernel: str | None, timeout: float | None
-) -> Call[object]:
+def stream_cell(sandbox: str, code: str, options: CellOptions) -> Call[object]:
     """Runs code and streams its events."""
-    body = given(code=code, kernel=kernel, timeout_seconds=timeout)
+    body = options.body(code)
     path = path_of("sandboxes", sandbox, "cells")
     return Call("POST", path, of_stream, json=body, headers=_EVENTS, patience=EVENTS_PATIENCE)
 
@@ -424,6 +458,26 @@ def link_file(sandbox: str, path: str, method: str, expires_seconds: float | Non
     return Call("POST", _files(sandbox, "link"), parse, json=body, repeatable=True)
 
 
+# Approvals
+
+
+def list_approvals(state: str | None) -> Call[list[Approval]]:
+    """Asks for what waits for a person, or was decided."""
+    parse = _many("approvals", Approval.parse)
+    return Call("GET", path_of("approvals"), parse, query=_query(state=state))
+
+
+def get_approval(approval: str) -> Call[Approval]:
+    """Asks for one approval."""
+    return Call("GET", path_of("approvals", approval), _approval)
+
+
+def decide(approval: str, word: str, reason: str | None, sha256: str | None) -> Call[Approval]:
+    """Approves or denies."""
+    body = given(reason=reason, sha256=sha256)
+    return Call("POST", path_of("approvals", approval, word), _approval, json=body)
+
+
 # The rest
 
 
@@ -437,9 +491,10 @@ def audit(**query: object) -> Call[Any]:
     return get_json("audit", query=_query(**query))
 
 
-def create_key(name: str, *, admin: bool) -> Call[Any]:
+def create_key(name: str, *, admin: bool, approve: bool) -> Call[Any]:
     """Makes a key."""
-    return Call("POST", path_of("keys"), _json, json={"name": name, "admin": admin})
+    body = {"name": name, "admin": admin, "approve": approve}
+    return Call("POST", path_of("keys"), _json, json=body)
 
 
 def revoke_key(key: str) -> Call[None]:
@@ -486,6 +541,10 @@ def _files(sandbox: str, what: str) -> str:
     return path_of("sandboxes", sandbox, "files", what)
 
 
+def _files_in(files: Mapping[str, Content]) -> list[dict[str, object]] | None:
+    return [{"path": path, **content_of(content)} for path, content in files.items()] or None
+
+
 def _input(name: str, content: Content | Shared) -> dict[str, object]:
     if isinstance(content, Shared):
         return {"name": name, "shared": content.name}
@@ -520,3 +579,4 @@ _kernel = parsed("the kernel", KernelInfo.parse)
 _cell = parsed("the cell", Execution.parse)
 _command = parsed("the command", CommandResult.parse)
 _entry = parsed("the entry", Entry.parse)
+_approval = parsed("the approval", Approval.parse)

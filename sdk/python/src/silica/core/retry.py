@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 
 from silica.core.call import Answer, Call
-from silica.errors import CannotConnect, SilicaError, retry_after
+from silica.core.problem import retry_after
+from silica.errors import CannotConnect, SilicaError
 
 # Pauses grow from the first to the last of these, with some chance in it, so that clients that
 # failed together do not come back together.

@@ -1,0 +1,92 @@
+"""What a check of code found, and what a person has to decide about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from silica.core.fields import Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in the code that a rule of the policy speaks about.
+
+    `action` is what is done about it: `warn`, `ask` or `block`. `line` and `column` count from 1.
+    """
+
+    rule: str
+    severity: str
+    action: str
+    line: int
+    column: int
+    code: str
+    why: str
+    instead: str | None
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Finding:
+        """Reads a finding."""
+        return cls(
+            rule=fields.text("rule"),
+            severity=fields.text("severity", ""),
+            action=fields.text("action"),
+            line=fields.whole("line"),
+            column=fields.whole("column"),
+            code=fields.text("code", ""),
+            why=fields.text("why"),
+            instead=fields.text_or_none("instead"),
+        )
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A person's word on one piece of code: asked for, given, or never given.
+
+    `state` is `pending`, `approved`, `denied` or `expired`, `sha256` the digest of the code. One
+    that is seen through its cell has nothing of what follows `reason`. `code` is there while it
+    waits, and `runnable` says whether approving it can still make it run.
+    """
+
+    id: str
+    state: str
+    sha256: str
+    expires_at: datetime
+    decided_by: str | None
+    reason: str | None
+    owner: str | None = None
+    sandbox: str | None = None
+    cell: str | None = None
+    policy: str | None = None
+    findings: list[Finding] = field(default_factory=list)
+    created_at: datetime | None = None
+    decided_at: datetime | None = None
+    code: str | None = field(default=None, repr=False)
+    runnable: bool | None = None
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Approval:
+        """Reads an approval, or the part of it that a cell shows."""
+        return cls(
+            id=fields.text("id"),
+            state=fields.text("state"),
+            sha256=fields.text("sha256"),
+            expires_at=fields.time("expires_at"),
+            decided_by=fields.text_or_none("decided_by"),
+            reason=fields.text_or_none("reason"),
+            owner=fields.text_or_none("owner"),
+            sandbox=fields.text_or_none("sandbox"),
+            cell=fields.text_or_none("cell"),
+            policy=fields.text_or_none("policy"),
+            findings=fields.many("findings", Finding.parse),
+            created_at=fields.time_or_none("created_at"),
+            decided_at=fields.time_or_none("decided_at"),
+            code=fields.text_or_none("code"),
+            runnable=fields.flag_or_none("runnable"),
+        )
