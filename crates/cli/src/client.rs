@@ -2,13 +2,14 @@
 
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use reqwest::{Certificate, Method, Url};
+use reqwest::{Method, Url};
 
 /// Where a server listens unless it is told otherwise.
 const URL_DEFAULT: &str = "http://127.0.0.1:8585";
@@ -75,12 +76,13 @@ impl Client {
         })?;
         // Another part of the program may have chosen already; both choices are as good.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let ca = ca.map(trusted).transpose()?.unwrap_or_default();
+        let trusting = ca.map(trust::with_certificates).transpose()?;
         let builder = reqwest::Client::builder();
-        let builder = match parsed.scheme() {
-            "https" => builder.tls_certs_merge(ca),
+        let builder = match (parsed.scheme(), trusting) {
+            ("https", None) => builder,
+            ("https", Some(trusting)) => builder.tls_backend_preconfigured(trusting),
             // A machine may have no certificates of its own, and needs none.
-            _ => builder.tls_certs_only(ca),
+            _ => builder.tls_certs_only([]),
         };
         let connections = builder
             .timeout(ANSWER_PATIENCE)
@@ -149,14 +151,6 @@ fn is_server(url: &Url) -> bool {
     let nobody = url.username().is_empty() && url.password().is_none();
     let plain = url.query().is_none() && url.fragment().is_none();
     matches!(url.scheme(), "http" | "https") && url.has_host() && nobody && plain
-}
-
-/// The certificates in a file.
-fn trusted(path: &Path) -> Result<Vec<Certificate>> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let found = Certificate::from_pem_bundle(&bytes).unwrap_or_default();
-    ensure!(!found.is_empty(), "there is no certificate in {}", path.display());
-    Ok(found)
 }
 
 /// The cause of all others, which says what happened; those before it say where.

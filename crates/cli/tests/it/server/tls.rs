@@ -3,17 +3,20 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use expect_test::expect;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedKey, IsCa, KeyPair, generate_simple_self_signed,
+};
 use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::{Served, command};
-use crate::ground::{Ground, PATIENCE, PYTHON, SILICA, finish};
+use crate::ground::{Ground, PATIENCE, PYTHON, Ran, SILICA, finish};
 
 /// A server with a certificate of its own, and what trusts it.
 struct Secured {
@@ -21,10 +24,23 @@ struct Secured {
     trusting: Arc<ClientConfig>,
 }
 
+/// A certificate that says, as those of `openssl req -x509` do, that it may sign others.
+fn signing_certificate() -> CertifiedKey<KeyPair> {
+    let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let signing_key = KeyPair::generate().unwrap();
+    CertifiedKey { cert: parameters.self_signed(&signing_key).unwrap(), signing_key }
+}
+
 /// Writes a certificate and its key into the data directory.
 fn certify(ground: &Ground) -> (Vec<String>, Arc<ClientConfig>) {
-    let names = vec!["localhost".to_owned()];
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    install(ground, generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap())
+}
+
+fn install(
+    ground: &Ground,
+    CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair>,
+) -> (Vec<String>, Arc<ClientConfig>) {
     let (certificate, key) = (ground.home().join("tls.crt"), ground.home().join("tls.key"));
     fs::write(&certificate, cert.pem()).unwrap();
     fs::write(&key, signing_key.serialize_pem()).unwrap();
@@ -148,22 +164,46 @@ fn top_trusts_whom_it_is_told_to() {
     let secured = Secured::new();
     let port = secured.served.admin.address.port();
     let certificate = secured.served.ground().home().join("tls.crt");
-    let top = |arguments: &[&str]| {
-        let mut command = Command::new(SILICA);
-        command.env_clear().env("SILICA_URL", format!("https://localhost:{port}"));
-        command
-            .env("SILICA_KEY", secured.served.admin.key.as_ref().unwrap())
-            .args(["top", "--json"]);
-        finish(command.args(arguments))
-    };
-    let refused = top(&[]);
+    let refused = top(&secured.served, "localhost", None);
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
     expect![[r"
         silica: the certificate of https://localhost:PORT is not trusted; if it is its own, give it by --ca
           because: invalid peer certificate: UnknownIssuer
     "]]
     .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));
-    let looked = top(&["--ca", certificate.to_str().unwrap()]);
+    let looked = top(&secured.served, "localhost", Some(&certificate));
     assert_eq!(looked.status, 0, "{looked:?}");
     assert_eq!(looked.json()["sandboxes"], json!([]), "{looked:?}");
+}
+
+#[test]
+fn certificate_that_may_sign_others_is_trusted_if_it_is_the_very_one() {
+    let ground = Ground::new(PYTHON);
+    let (settings, _) = install(&ground, signing_certificate());
+    let served = Served::over(ground, settings, None);
+    let certificate = served.ground().home().join("tls.crt");
+    let looked = top(&served, "localhost", Some(&certificate));
+    assert_eq!(looked.status, 0, "{looked:?}");
+    let another = served.ground().home().join("another.crt");
+    fs::write(&another, signing_certificate().cert.pem()).unwrap();
+    for (host, trusted, reason) in [
+        ("localhost", &another, "CaUsedAsEndEntity"),
+        ("127.0.0.1", &certificate, "not valid for name"),
+    ] {
+        let refused = top(&served, host, Some(trusted));
+        assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
+        assert!(refused.stderr.contains(reason), "{refused:?}");
+    }
+}
+
+/// Looks at a server by one of its names, with trust in a certificate.
+fn top(served: &Served, host: &str, trusted: Option<&Path>) -> Ran {
+    let port = served.admin.address.port();
+    let mut command = Command::new(SILICA);
+    command.env_clear().env("SILICA_URL", format!("https://{host}:{port}"));
+    command.env("SILICA_KEY", served.admin.key.as_ref().unwrap()).args(["top", "--json"]);
+    if let Some(trusted) = trusted {
+        command.arg("--ca").arg(trusted);
+    }
+    finish(&mut command)
 }
