@@ -2,6 +2,7 @@
 
 mod cells;
 mod commands;
+mod files;
 mod kernels;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{CallError, Files, Sandbox, Snapshot};
+use silica_engine::{CallError, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
@@ -253,17 +254,6 @@ impl Session {
     /// What is really enforced.
     pub fn containment(&self) -> &Containment {
         self.sandbox.containment()
-    }
-
-    /// Its files, for reading. Whoever changes them says so with [`Self::touch_files`].
-    pub fn files(&self) -> Result<&Arc<Files>, SessionError> {
-        self.use_it()?;
-        Ok(self.sandbox.files())
-    }
-
-    /// Files were changed from outside: that is not the next cell's doing.
-    pub fn touch_files(&self) {
-        self.files_touched.store(true, Ordering::Release);
     }
 
     pub(crate) fn watches(&self) -> &Arc<Semaphore> {

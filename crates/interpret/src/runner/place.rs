@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_engine::{
-    Changes, Existing, FILE_MODE_DEFAULT, Files, GuestPath, Parents, WriteOptions,
-};
+use silica_engine::{Changes, Files, GuestPath};
 use silica_sessions::{
     Cell, CellRequest, Create, EndReason, Event as CellEvent, PolicyChoice, Read, Session,
     SessionError, Sessions, Text,
@@ -90,7 +88,7 @@ impl Place {
         let making = tokio::spawn(async move {
             let session = sessions.create(&tenant, create).await?;
             let tenancy = Tenancy { sessions, session, afterwards: Afterwards::End };
-            put(&tenancy.session, files).await?;
+            tenancy.session.put_files(files).await?;
             Ok(tenancy)
         });
         Self { state: State::Making(making), timeout_max, policy: None }
@@ -102,7 +100,7 @@ impl Place {
         session: Arc<Session>,
         files: Vec<(GuestPath, Vec<u8>)>,
     ) -> Result<Self, SessionError> {
-        put(&session, files).await?;
+        session.put_files(files).await?;
         let timeout_max = sessions.options().timeout_max;
         let (sessions, afterwards) = (Arc::clone(sessions), Afterwards::Keep);
         let state = State::Ready(Tenancy { sessions, session, afterwards });
@@ -167,26 +165,6 @@ impl Place {
         let read = tokio::task::spawn_blocking(move || fill(&files, found));
         read.await.unwrap_or(without)
     }
-}
-
-async fn put(session: &Arc<Session>, given: Vec<(GuestPath, Vec<u8>)>) -> Result<(), SessionError> {
-    if given.is_empty() {
-        return Ok(());
-    }
-    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
-    let written = tokio::task::spawn_blocking(move || -> Result<(), SessionError> {
-        let (mode, parents) = (FILE_MODE_DEFAULT, Parents::Create);
-        let options = WriteOptions { mode, parents, existing: Existing::Replace, bytes_max };
-        for (path, bytes) in given {
-            let mut writer = files.write(&path, &options)?;
-            writer.write(&bytes)?;
-            writer.finish()?;
-        }
-        Ok(())
-    });
-    let written = written.await.unwrap_or(Err(SessionError::ShuttingDown));
-    session.touch_files();
-    written
 }
 
 /// Reads what fits.

@@ -1,11 +1,11 @@
-//! Cells of a session: queueing, finding, keeping, and the files they changed.
+//! Cells of a session: queueing, finding, keeping.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use silica_domain::Limits;
-use silica_engine::{CODE_BYTES_MAX, Changes, Report, Snapshot};
+use silica_engine::{CODE_BYTES_MAX, Report};
 use silica_store::StoreError;
 use silica_store::audit::Ticket;
 
@@ -150,32 +150,5 @@ impl Session {
     pub(crate) fn charge(&self, report: &Report) {
         let output = report.stdout.total() + report.stderr.total();
         self.admission.charge(self.tenant(), output, report.cpu.unwrap_or_default());
-    }
-
-    /// Notes how the files stand before a cell, if anybody else has changed them.
-    pub(crate) async fn note_files(&self) {
-        if !self.files_touched.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        let mut snapshot = self.snapshot.lock().await;
-        *snapshot = self.look_at_files().await;
-    }
-
-    /// Which files changed since that was last asked.
-    pub(crate) async fn changed_files(&self) -> Changes {
-        let mut snapshot = self.snapshot.lock().await;
-        let Some(before) = snapshot.take() else { return Changes::default() };
-        *snapshot = self.look_at_files().await;
-        snapshot.as_ref().map(|now| now.since(&before)).unwrap_or_default()
-    }
-
-    /// How the files stand; `None` if that cannot be told, as of a sandbox that has ended.
-    async fn look_at_files(&self) -> Option<Snapshot> {
-        let files = self.sandbox.files();
-        if let Some(few) = files.glance().ok()? {
-            return Some(few);
-        }
-        let files = Arc::clone(files);
-        tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()
     }
 }

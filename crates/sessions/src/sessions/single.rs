@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use silica_domain::Outcome;
-use silica_engine::{Existing, GuestPath, Parents, WriteOptions};
+use silica_engine::GuestPath;
 use silica_store::Tenant;
 
 use super::{Create, Sessions};
@@ -61,12 +61,7 @@ impl Sessions {
         let session = unclaimed.session();
         // So that it ends with the server, and its record with it.
         self.lock().insert(session.id().clone(), Arc::clone(session));
-        if !request.files.is_empty() {
-            let (files, disk) = (Arc::clone(session.files()?), session.disk_bytes());
-            let given = request.files;
-            let written = tokio::task::spawn_blocking(move || write_all(&files, &given, disk));
-            written.await.unwrap_or(Err(SessionError::ShuttingDown))?;
-        }
+        session.put_files(request.files).await?;
         let cell = CellRequest {
             code: request.code,
             kernel: None,
@@ -101,25 +96,6 @@ fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
     if bytes > ARGUMENTS_BYTES_MAX {
         let words = format!("the arguments are {bytes} bytes long; at most {ARGUMENTS_BYTES_MAX}");
         return Err(SessionError::Bad(words));
-    }
-    Ok(())
-}
-
-fn write_all(
-    files: &silica_engine::Files,
-    given: &[(GuestPath, Vec<u8>)],
-    bytes_max: u64,
-) -> Result<(), SessionError> {
-    let options = WriteOptions {
-        mode: silica_engine::FILE_MODE_DEFAULT,
-        parents: Parents::Create,
-        existing: Existing::Replace,
-        bytes_max,
-    };
-    for (path, bytes) in given {
-        let mut writer = files.write(path, &options)?;
-        writer.write(bytes)?;
-        writer.finish()?;
     }
     Ok(())
 }

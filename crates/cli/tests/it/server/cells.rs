@@ -299,6 +299,10 @@ fn one_run_takes_files_and_gives_files() {
     );
     assert_eq!(ran["outputs"][1]["content_base64"], "AP8=");
     assert!(ran["outputs"][2]["error"].is_string(), "{ran}");
+    // What came with the request was not made by the code.
+    let created = ran["files"]["created"].as_array().unwrap().iter();
+    let created: Vec<_> = created.map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(created, ["/workspace/bytes", "/workspace/out"]);
 }
 
 /// A run that is refused or given up halfway leaves nothing behind that counts.
