@@ -49,7 +49,7 @@ pub enum FileError {
     )]
     TooMuch(String),
     /// More bytes than are allowed; when reading, of sparse files or hard links.
-    #[error("{path} in the sandbox is larger, written out, than the {bytes_max} bytes allowed")]
+    #[error("{path} in the sandbox would take more than the {bytes_max} bytes allowed")]
     TooLarge {
         /// The path, as the guest sees it.
         path: String,

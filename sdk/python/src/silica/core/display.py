@@ -16,7 +16,10 @@ ITEMS_MAX = 8
 
 def describe_execution(execution: Execution) -> str:
     """Shows an execution."""
-    head = [execution.id or "cell", execution.outcome or execution.state]
+    ended = execution.outcome or execution.state
+    if ended == "exited":
+        ended += f" {execution.exit_code}"
+    head = [execution.id or "cell", ended]
     if execution.duration_ms is not None:
         head.append(f"{execution.duration_ms:.1f} ms")
     rows = [
@@ -26,6 +29,7 @@ def describe_execution(execution: Execution) -> str:
         ("error", _error(execution)),
         *(("finding", str(finding)) for finding in execution.findings[:ITEMS_MAX]),
         *(("limit", hit.message or hit.limit) for hit in execution.limits_hit),
+        ("message", "" if execution.limits_hit else execution.message or ""),
         ("files", _files(execution.files)),
         ("lost", execution.lost or ""),
         ("missing", ", ".join(getattr(execution, "missing", ()))),
