@@ -4,6 +4,7 @@
 //! shown is made of plain characters (`view.rs`).
 
 mod frame;
+mod keys;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -17,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::client::{Client, ServerArgs};
 use frame::Frame;
+use keys::Keys;
 use view::plain;
 
 /// What is asked for.
@@ -82,10 +84,18 @@ pub(crate) fn run(arguments: TopArgs) -> Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut stop = Stop::new()?;
+        let mut keys = (form == Form::Live).then(Keys::listen).flatten();
+        let quit = async {
+            match &mut keys {
+                Some(keys) => keys.quit().await,
+                None => std::future::pending().await,
+            }
+        };
         // Whatever was drawn is taken away when the other side is dropped.
         tokio::select! {
             shown = show(&client, looks, form, arguments.sort) => shown,
             () = stop.asked() => Ok(0),
+            () = quit => Ok(0),
         }
     })
 }

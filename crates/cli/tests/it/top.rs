@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use expect_test::expect;
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcgetattr;
 use serde_json::{Value, json};
 
 use crate::ground::{PATIENCE, Ran, SILICA, eventually, finish, signal};
@@ -162,37 +163,56 @@ fn hostile_texts_do_not_reach_a_pipe() {
     assert_harmless(&ran.stderr);
 }
 
-/// Runs on a terminal until it has drawn this, then sends a signal; returns all that it wrote.
-fn on_terminal(mut command: Command, awaited: &str, stop: Signal) -> String {
+/// How a program that watches is told to stop.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Signal(Signal),
+    Key(u8),
+}
+
+/// Runs on a terminal until it has drawn this, then stops it; returns all that it wrote.
+fn on_terminal(mut command: Command, awaited: &str, stop: Stop) -> String {
     let controller =
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
     let name = ptsname(&controller, Vec::new()).unwrap();
     let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
+    command.stdin(terminal.try_clone().unwrap());
+    command.stdout(terminal.try_clone().unwrap()).stderr(terminal.try_clone().unwrap());
+    let before = modes(&terminal);
     let mut child = command.spawn().unwrap();
     // The program has the only other end.
-    drop(command);
+    drop((command, terminal));
     let (mut controller, mut written, mut told) = (File::from(controller), Vec::new(), false);
     let mut chunk = [0; 4096];
     // Linux ends a terminal that nobody else has open with EIO.
     while let Ok(length @ 1..) = controller.read(&mut chunk) {
         written.extend_from_slice(&chunk[..length]);
         if !told && String::from_utf8_lossy(&written).contains(awaited) {
-            signal(child.id(), stop);
+            match stop {
+                Stop::Signal(stop) => signal(child.id(), stop),
+                Stop::Key(key) => controller.write_all(&[key]).unwrap(),
+            }
             told = true;
         }
     }
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&written));
+    assert_eq!(modes(&controller), before);
     String::from_utf8(written).unwrap()
+}
+
+/// How a terminal treats what is typed; either end tells it.
+fn modes(terminal: &File) -> String {
+    format!("{:?}", tcgetattr(terminal).unwrap())
 }
 
 #[test]
 fn terminal_is_left_as_it_was_and_obeys_nobody_else() {
     let url = hostile_server();
-    for stop in [Signal::INT, Signal::TERM, Signal::HUP] {
+    let signals = [Signal::INT, Signal::TERM, Signal::HUP].map(Stop::Signal);
+    for stop in signals.into_iter().chain([Stop::Key(b'q')]) {
         let written = on_terminal(top(&url, "key", &[]), "\x1b[J", stop);
         let drawn = written.strip_prefix("\x1b[?1049h\x1b[?25l").unwrap();
         let drawn = drawn.strip_suffix("\x1b[?25h\x1b[?1049l").unwrap();
@@ -214,7 +234,7 @@ fn server_that_goes_away_is_asked_again() {
     };
     let gone = "HTTP/1.1 503 x\r\n\r\n{\"detail\": \"going down\"}";
     let url = fake_server_in_turn(&[&seen(1), &seen(1), gone, &seen(7)]);
-    let written = on_terminal(top(&url, "key", &[]), "  7 sandboxes", Signal::INT);
+    let written = on_terminal(top(&url, "key", &[]), "  7 sandboxes", Stop::Signal(Signal::INT));
     let trouble = format!("{url} answered 503: going down; trying again");
     let (before, after) = written.split_once(&trouble).unwrap();
     assert!(before.contains("  1 sandbox,"), "{written:?}");
