@@ -251,6 +251,7 @@ fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
 pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOptions {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
+    let running = cells.running_max.map_or(4 * processors, |most| most as usize);
     SessionsOptions {
         template: sandboxes.template.to_string(),
         // One number for how long a cell may take, and the one that is shown.
@@ -273,7 +274,9 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
             cpu_seconds_per_minute: quota.cpu_per_minute.map_or(0, |cpu| cpu.as_secs()),
         },
         capacity: Capacity {
-            running: cells.running_max.map_or(4 * processors, |most| most as usize),
+            running,
+            kept: running.div_ceil(4),
+            making: 4 * processors,
             queued: cells.queue_max as usize,
             sandboxes: sandboxes.count_max as usize,
         },

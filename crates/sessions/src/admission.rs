@@ -1,18 +1,23 @@
 //! Fair use: what each key may have at once and per minute, and whose turn it is.
 //!
-//! Everything that runs code takes a place in a bounded queue, then a turn. Turns go round the keys, so
-//! a key with a thousand cells waiting delays another's only cell by one cell and no more.
+//! Everything that runs code takes a place in a bounded queue, then a turn, and so does the making of a sandbox,
+//! whose queue is bounded by how many sandboxes a key may have. Turns go round the keys, so a key with a thousand
+//! cells waiting delays another's only cell by one cell and no more; and a few turns are kept for keys that have
+//! none, so that it is not delayed at all by cells that run for hours.
 
 #[cfg(test)]
 mod tests;
+mod turns;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_store::Tenant;
-use tokio::sync::oneshot;
+
+pub(crate) use turns::Turn;
+use turns::{Bounds, Turns};
 
 /// What one key may use.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,10 +45,14 @@ pub struct Quota {
 pub struct Capacity {
     /// Cells that run.
     pub running: usize,
+    /// Cells that run beside those, of keys that run nothing else.
+    pub kept: usize,
     /// Cells that wait.
     pub queued: usize,
     /// Living sandboxes.
     pub sandboxes: usize,
+    /// Sandboxes that are made at a time; half of them by one key.
+    pub making: usize,
 }
 
 /// Why something was not let in, and when to come back.
@@ -90,24 +99,23 @@ struct Shared {
     capacity: Capacity,
     closed: AtomicBool,
     state: Mutex<State>,
+    /// For cells to run.
+    cells: Turns,
+    /// For sandboxes to be made.
+    making: Turns,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    running: usize,
     queued: usize,
     sandboxes: usize,
     keys: HashMap<Tenant, Key>,
-    /// Keys with somebody waiting for a turn, the next first.
-    turns: VecDeque<Tenant>,
 }
 
 #[derive(Debug)]
 struct Key {
-    running: usize,
     queued: usize,
     sandboxes: usize,
-    waiting: VecDeque<oneshot::Sender<Running>>,
     requests: Bucket,
     upload: Bucket,
     output: Bucket,
@@ -159,10 +167,8 @@ impl Bucket {
 impl Key {
     fn new(quota: &Quota, now: Instant) -> Self {
         Self {
-            running: 0,
             queued: 0,
             sandboxes: 0,
-            waiting: VecDeque::new(),
             requests: Bucket::new(quota.request_burst, quota.requests_per_second, now),
             upload: Bucket::per_minute(quota.upload_bytes_per_minute, now),
             output: Bucket::per_minute(quota.output_bytes_per_minute, now),
@@ -185,7 +191,12 @@ pub struct Load {
 impl Admission {
     /// A doorkeeper of an empty house.
     pub fn new(quota: Quota, capacity: Capacity) -> Self {
-        Self(Arc::new(Shared { quota, capacity, closed: false.into(), state: Mutex::default() }))
+        let Capacity { running, kept, making, .. } = capacity;
+        let cells = Turns::new(Bounds { most: running, for_one: quota.running, kept });
+        let for_one = making.div_ceil(2);
+        let making = Turns::new(Bounds { most: making, for_one, kept: 1 });
+        let (closed, state) = (false.into(), Mutex::default());
+        Self(Arc::new(Shared { quota, capacity, closed, state, cells, making }))
     }
 
     /// What each key may use.
@@ -205,17 +216,22 @@ impl Admission {
 
     /// How much is in use: on the whole, and by one key.
     pub fn load(&self, tenant: Option<&Tenant>) -> Load {
-        let state = self.0.lock();
-        match tenant {
-            None => {
-                let (running, queued, sandboxes) = (state.running, state.queued, state.sandboxes);
-                Load { running, queued, sandboxes }
+        let (queued, sandboxes) = {
+            let state = self.0.lock();
+            match tenant {
+                None => (state.queued, state.sandboxes),
+                Some(tenant) => {
+                    state.keys.get(tenant).map_or((0, 0), |key| (key.queued, key.sandboxes))
+                }
             }
-            Some(tenant) => state.keys.get(tenant).map_or(Load::default(), |key| {
-                let (running, queued, sandboxes) = (key.running, key.queued, key.sandboxes);
-                Load { running, queued, sandboxes }
-            }),
-        }
+        };
+        // Afterwards, since a cell that gets its turn runs before it leaves the queue: it is not missed.
+        Load { running: self.0.cells.taken(tenant), queued, sandboxes }
+    }
+
+    /// Waits for the turn to make a sandbox.
+    pub(crate) async fn making(&self, tenant: &Tenant) -> Turn {
+        self.0.making.take(tenant).await
     }
 
     /// Counts a request.
@@ -311,9 +327,6 @@ impl Shared {
 enum Kind {
     Sandbox,
     Queued,
-    Running,
-    /// Counted by nobody any more.
-    Nothing,
 }
 
 /// Something that is counted for as long as it is held.
@@ -342,9 +355,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Kind::Nothing = self.kind {
-            return;
-        }
         let mut state = self.admission.0.lock();
         let state = &mut *state;
         let Some(key) = state.keys.get_mut(&self.tenant) else { return };
@@ -354,11 +364,6 @@ impl Drop for Place {
                 state.sandboxes -= 1;
             }
             Kind::Queued => (key.queued, state.queued) = (key.queued - 1, state.queued - 1),
-            Kind::Running => (key.running, state.running) = (key.running - 1, state.running - 1),
-            Kind::Nothing => {}
-        }
-        if let Kind::Running = self.kind {
-            self.admission.grant(state);
         }
     }
 }
@@ -367,64 +372,9 @@ impl Drop for Place {
 #[derive(Debug)]
 pub struct Queued(Place);
 
-/// A turn; the next gets one when it is dropped.
-#[derive(Debug)]
-pub struct Running(Place);
-
 impl Queued {
     /// Waits for a turn.
-    pub async fn turn(self) -> Running {
-        let receiver = {
-            let admission = &self.0.admission;
-            let mut state = admission.0.lock();
-            let (sender, receiver) = oneshot::channel();
-            let key = admission.0.key(&mut state, &self.0.tenant);
-            if key.waiting.is_empty() {
-                state.turns.push_back(self.0.tenant.clone());
-            }
-            let key = admission.0.key(&mut state, &self.0.tenant);
-            key.waiting.push_back(sender);
-            admission.grant(&mut state);
-            receiver
-        };
-        // The sender lives in the state that this place keeps alive, until it sends.
-        receiver.await.expect("turns are given while the doorkeeper lives")
-    }
-}
-
-impl Admission {
-    /// Gives out turns while there are any, one key after the other.
-    fn grant(&self, state: &mut State) {
-        let mut passed_over = 0;
-        while state.running < self.0.capacity.running && passed_over < state.turns.len() {
-            let Some(tenant) = state.turns.pop_front() else { return };
-            let Some(key) = state.keys.get_mut(&tenant) else { continue };
-            key.waiting.retain(|waiting| !waiting.is_closed());
-            if key.waiting.is_empty() {
-                continue;
-            }
-            if key.running >= self.0.quota.running {
-                state.turns.push_back(tenant);
-                passed_over += 1;
-                continue;
-            }
-            passed_over = 0;
-            let Some(waiting) = key.waiting.pop_front() else { continue };
-            key.running += 1;
-            state.running += 1;
-            if !key.waiting.is_empty() {
-                state.turns.push_back(tenant.clone());
-            }
-            let place = self.place(tenant, Kind::Running);
-            if let Err(running) = waiting.send(Running(place)) {
-                // It went away this very moment. Dropping the turn would lock again.
-                let Running(mut place) = running;
-                if let Some(key) = state.keys.get_mut(&place.tenant) {
-                    key.running -= 1;
-                }
-                state.running -= 1;
-                place.kind = Kind::Nothing;
-            }
-        }
+    pub(crate) async fn turn(self) -> Turn {
+        self.0.admission.0.cells.take(&self.0.tenant).await
     }
 }

@@ -14,7 +14,7 @@ use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{mpsc, watch};
 
-use crate::admission::{Queued, Running};
+use crate::admission::{Queued, Turn};
 use crate::audit;
 use crate::cell::{Cell, CellEnd, KernelState, Scribe};
 use crate::error::SessionError;
@@ -336,7 +336,7 @@ impl Keeper {
         queued: Queued,
         controls: &mut mpsc::Receiver<Control>,
         wall: &mut Duration,
-    ) -> Option<Running> {
+    ) -> Option<Turn> {
         let turn = queued.turn();
         tokio::pin!(turn);
         loop {

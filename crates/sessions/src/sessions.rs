@@ -281,8 +281,10 @@ impl Sessions {
         options.limits = terms.limits.clone();
         options.inputs = create.inputs;
         options.interpreter = interpreter;
+        let turn = self.admission.making(tenant).await;
         let mut sandbox = self.engine().create(&options).await?;
         sandbox.ready().await?;
+        drop(turn);
         let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
         if !(as_it_is && arguments.is_empty()) {
             let (environment, directory) = (terms.environment.clone(), terms.directory.clone());

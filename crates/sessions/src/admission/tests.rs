@@ -24,7 +24,7 @@ fn quota() -> Quota {
 }
 
 fn admission(running: usize) -> Admission {
-    Admission::new(quota(), Capacity { running, queued: 12, sandboxes: 3 })
+    Admission::new(quota(), Capacity { running, kept: 0, queued: 12, sandboxes: 3, making: 2 })
 }
 
 #[tokio::test]
@@ -134,4 +134,17 @@ fn what_was_used_too_much_is_paid_for_later() {
     let refused = admission.queue(&tenant("b")).unwrap_err();
     assert!(refused.to_string().contains("output bytes"), "{refused}");
     admission.queue(&tenant("c")).unwrap();
+}
+
+#[tokio::test]
+async fn making_sandboxes_goes_round_the_keys_too() {
+    let admission = admission(1);
+    let held = admission.making(&tenant("a")).await;
+    let again = tenant("a");
+    let second = admission.making(&again);
+    tokio::pin!(second);
+    assert!(tokio::time::timeout(Duration::from_millis(20), second.as_mut()).await.is_err());
+    drop(admission.making(&tenant("b")).await);
+    drop(held);
+    second.await;
 }
