@@ -275,7 +275,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
         },
         capacity: Capacity {
             running,
-            kept: running.div_ceil(4),
+            kept: running / 4,
             making: 4 * processors,
             queued: cells.queue_max as usize,
             sandboxes: sandboxes.count_max as usize,

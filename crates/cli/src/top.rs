@@ -207,21 +207,25 @@ impl Drop for Screen {
 }
 
 /// Whatever asks a program to end.
-struct Stop([tokio::signal::unix::Signal; 3]);
+struct Stop([tokio::signal::unix::Signal; 4]);
 
 impl Stop {
     fn new() -> Result<Self> {
-        let [interrupt, terminate, hangup] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        Ok(Self([signal(interrupt)?, signal(terminate)?, signal(hangup)?]))
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ]))
     }
 
     async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
+        let [interrupt, terminate, hangup, quit] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
+            _ = quit.recv() => {}
         }
     }
 }

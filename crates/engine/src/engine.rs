@@ -237,7 +237,7 @@ impl Engine {
 
     /// Keeps `size` sandboxes with these options ready, interpreter included.
     pub fn keep_ready(&self, options: &CreateOptions, size: usize) -> Result<(), EngineError> {
-        let (plan, _) = self.plan(&*self.added(&options.template)?, options)?;
+        let plan = self.plan(&*self.added(&options.template)?, options)?;
         let pool = Pool::start(self.zone.clone(), plan, self.containment.clone(), size);
         self.tables().pools.push(pool);
         Ok(())
@@ -258,16 +258,24 @@ impl Engine {
         self.tables().pools.iter().map(|pool| pool.len()).sum()
     }
 
-    /// A sandbox with these options: from a pool if one fits, else made now.
-    pub async fn create(&self, options: &CreateOptions) -> Result<Sandbox, EngineError> {
-        let added = self.added(&options.template)?;
-        let (plan, poolable) = self.plan(&added, options)?;
-        if poolable {
-            let pools = self.tables().pools.clone();
-            if let Some(sandbox) = pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)) {
-                return Ok(sandbox);
-            }
+    /// A sandbox with these options that stands ready, if there is one.
+    pub fn take_ready(&self, options: &CreateOptions) -> Result<Option<Sandbox>, EngineError> {
+        let is_poolable = options.inputs.is_empty() && options.faults == Faults::default();
+        if !is_poolable {
+            return Ok(None);
         }
+        let plan = self.plan(&*self.added(&options.template)?, options)?;
+        let pools = self.tables().pools.clone();
+        Ok(pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)))
+    }
+
+    /// A sandbox with these options: one that stands ready, else made now.
+    pub async fn create(&self, options: &CreateOptions) -> Result<Sandbox, EngineError> {
+        if let Some(sandbox) = self.take_ready(options)? {
+            return Ok(sandbox);
+        }
+        let added = self.added(&options.template)?;
+        let plan = self.plan(&added, options)?;
         if options.interpreter == Interpreter::Forked {
             self.keep_warm(&added).await?;
         }
@@ -276,7 +284,7 @@ impl Engine {
 
     /// Makes a shell without an interpreter, ends it, and returns how long the making took.
     pub async fn time_shell(&self, options: &CreateOptions) -> Result<Duration, EngineError> {
-        let (plan, _) = self.plan(&*self.added(&options.template)?, options)?;
+        let plan = self.plan(&*self.added(&options.template)?, options)?;
         let shell = self.zone.number();
         let verb = Verb::CreateShell { shell, spec: plan.spec, inputs: Vec::new(), fail_at: 0 };
         let failed = |error| EngineError::Create(CreateError::Shell(error));
@@ -287,8 +295,8 @@ impl Engine {
         Ok(took)
     }
 
-    /// Checks the options and turns them into what the zone needs, and whether a pool could serve.
-    fn plan(&self, added: &Added, options: &CreateOptions) -> Result<(Plan, bool), EngineError> {
+    /// Checks the options and turns them into what the zone needs.
+    fn plan(&self, added: &Added, options: &CreateOptions) -> Result<Plan, EngineError> {
         let limits = options.limits.clone().checked(&self.options.limits_max)?;
         inputs::check_names(&options.inputs)?;
         let scratch = self.options.home.path().join(INPUT_COPIES);
@@ -301,10 +309,9 @@ impl Engine {
             Interpreter::Forked => How::Fork,
             Interpreter::Fresh => How::Exec(fresh_program(&added.template)),
         };
-        let poolable = inputs.is_empty() && options.faults == Faults::default();
         let spec = shell_spec(&options.template, &limits);
         let surroundings = Arc::clone(&added.surroundings);
-        Ok((Plan { spec, inputs, how, faults: options.faults, surroundings }, poolable))
+        Ok(Plan { spec, inputs, how, faults: options.faults, surroundings })
     }
 
     fn added(&self, name: &str) -> Result<Arc<Added>, EngineError> {

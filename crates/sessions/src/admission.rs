@@ -51,7 +51,7 @@ pub struct Capacity {
     pub queued: usize,
     /// Living sandboxes.
     pub sandboxes: usize,
-    /// Sandboxes that are made at a time; half of them by one key.
+    /// Sandboxes and interpreters that are made at a time; half of them by one key.
     pub making: usize,
 }
 
@@ -194,7 +194,7 @@ impl Admission {
         let Capacity { running, kept, making, .. } = capacity;
         let cells = Turns::new(Bounds { most: running, for_one: quota.running, kept });
         let for_one = making.div_ceil(2);
-        let making = Turns::new(Bounds { most: making, for_one, kept: 1 });
+        let making = Turns::new(Bounds { most: making, for_one, kept: making.div_ceil(4) });
         let (closed, state) = (false.into(), Mutex::default());
         Self(Arc::new(Shared { quota, capacity, closed, state, cells, making }))
     }
@@ -229,7 +229,13 @@ impl Admission {
         Load { running: self.0.cells.taken(tenant), queued, sandboxes }
     }
 
-    /// Waits for the turn to make a sandbox.
+    /// Whether nothing runs, waits for its turn or is being made.
+    pub(crate) fn is_idle(&self) -> bool {
+        let load = self.load(None);
+        load.running + load.queued + self.0.making.taken(None) == 0
+    }
+
+    /// Waits for the turn to make a sandbox or an interpreter.
     pub(crate) async fn making(&self, tenant: &Tenant) -> Turn {
         self.0.making.take(tenant).await
     }

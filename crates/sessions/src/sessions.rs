@@ -10,18 +10,33 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use silica_domain::Limits;
-use silica_engine::{CreateOptions, Engine, GuestPath, Input, Interpreter, Setup};
+use silica_engine::{CreateOptions, Engine, GuestPath, Input, Interpreter, Sandbox, Setup};
 use silica_store::sandboxes::{NewSandbox, SandboxRecord};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{oneshot, watch};
 
-use crate::admission::{Admission, Capacity, Quota};
+use crate::admission::{Admission, Capacity, Quota, Turn};
 use crate::cell::CellEnd;
 use crate::error::SessionError;
 use crate::review::{Review, ReviewOptions};
 use crate::session::{EndReason, LifeChange, Session, Terms};
 use ending::{Unclaimed, look_after};
 pub use single::{RunReport, RunRequest};
+
+/// Somebody who may have a sandbox.
+struct Admitted {
+    terms: Terms,
+    options: CreateOptions,
+    way: Way,
+}
+
+/// How it comes about.
+enum Way {
+    /// It stands there.
+    Ready(Box<Sandbox>),
+    /// It is made in this turn.
+    Make(Turn),
+}
 
 /// What the operator decides.
 #[derive(Clone, Debug)]
@@ -221,11 +236,12 @@ impl Sessions {
         tenant: &Tenant,
         create: Create,
     ) -> Result<Arc<Session>, SessionError> {
+        let admitted = self.admit(tenant, create, false).await?;
         let (sessions, tenant) = (Arc::clone(self), tenant.clone());
         let (sender, receiver) = oneshot::channel();
         // Beside, so that it is never given up between the sandbox and its record.
         tokio::spawn(async move {
-            let made = sessions.create_recorded(&tenant, create).await;
+            let made = sessions.create_recorded(&tenant, admitted).await;
             if let Err(Ok(session)) = sender.send(made) {
                 sessions.end(&session, EndReason::Deleted).await;
             }
@@ -236,9 +252,9 @@ impl Sessions {
     async fn create_recorded(
         self: &Arc<Self>,
         tenant: &Tenant,
-        create: Create,
+        admitted: Admitted,
     ) -> Result<Arc<Session>, SessionError> {
-        let unclaimed = self.make(tenant, create, &[], false).await?;
+        let unclaimed = self.make(admitted, &[]).await?;
         let info = unclaimed.session().info();
         let record = NewSandbox {
             id: info.id.clone(),
@@ -265,13 +281,13 @@ impl Sessions {
         Ok(session)
     }
 
-    async fn make(
-        self: &Arc<Self>,
+    /// Lets somebody have a sandbox: one that stands ready, or the turn to make one. May be given up.
+    async fn admit(
+        &self,
         tenant: &Tenant,
         create: Create,
-        arguments: &[String],
         single: bool,
-    ) -> Result<Unclaimed, SessionError> {
+    ) -> Result<Admitted, SessionError> {
         if !self.is_open() {
             return Err(SessionError::ShuttingDown);
         }
@@ -281,10 +297,37 @@ impl Sessions {
         options.limits = terms.limits.clone();
         options.inputs = create.inputs;
         options.interpreter = interpreter;
-        let turn = self.admission.making(tenant).await;
-        let mut sandbox = self.engine().create(&options).await?;
-        sandbox.ready().await?;
-        drop(turn);
+        let way = match self.engine().take_ready(&options)? {
+            Some(sandbox) => Way::Ready(Box::new(sandbox)),
+            None => Way::Make(self.admission.making(tenant).await),
+        };
+        // The turn may have been long in coming.
+        if !self.is_open() {
+            return Err(SessionError::ShuttingDown);
+        }
+        Ok(Admitted { terms, options, way })
+    }
+
+    async fn make(
+        self: &Arc<Self>,
+        admitted: Admitted,
+        arguments: &[String],
+    ) -> Result<Unclaimed, SessionError> {
+        let Admitted { terms, options, way } = admitted;
+        let mut sandbox = match way {
+            Way::Ready(mut sandbox) => {
+                sandbox.ready().await?;
+                *sandbox
+            }
+            Way::Make(turn) => {
+                let make = async {
+                    let mut sandbox = self.engine().create(&options).await?;
+                    sandbox.ready().await?;
+                    Ok::<_, SessionError>(sandbox)
+                };
+                turn.spend(make).await?
+            }
+        };
         let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
         if !(as_it_is && arguments.is_empty()) {
             let (environment, directory) = (terms.environment.clone(), terms.directory.clone());

@@ -552,13 +552,15 @@ def test_what_an_answer_says_on_the_way(either: Either) -> None:
         (0, "asking", {"request": 1}),
         (0, "text", {"text": "t"}),
         (0, "code", {"code": "c"}),
+        (0, "approval", {"approval": "apr_1"}),
         (0, "of_the_future", {}),
         (0, "done", ANSWER),
     )
     with Scripted([script]) as server:
         client = either.Client(server.url, "silica_k")
-        assert client.interpret("p", on_text=heard.append, on_code=heard.append).ok
-    assert heard == ["t", "c"]
+        hear = heard.append
+        assert client.interpret("p", on_text=hear, on_code=hear, on_approval=hear).ok
+    assert heard == ["t", "c", "apr_1"]
     assert server.requests[0].headers["accept"] == "text/event-stream"
 
 

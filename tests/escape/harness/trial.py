@@ -194,7 +194,9 @@ class Trial:
         return self.cell
 
     def hear(self, stdout: str) -> None:
-        """Takes down what an attack said it tried."""
+        """Takes down what an attack said it tried, and who is there after it."""
+        for sandbox in self.sandboxes:
+            sandbox.look()
         said = cases.evidence(stdout)
         self.attempts += len(said)
         self.found |= dict(said)

@@ -23,7 +23,9 @@ use tokio_rustls::rustls::{
 /// How TLS is spoken by somebody who also trusts the certificates in a file.
 pub(super) fn with_certificates(path: &Path) -> Result<ClientConfig> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let own: Vec<_> = CertificateDer::pem_slice_iter(&bytes).filter_map(Result::ok).collect();
+    // All of them or none: one that cannot be read would be missed later, and nobody would know why.
+    let own: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let own = own.unwrap_or_default();
     ensure!(!own.is_empty(), "there is no certificate in {}", path.display());
     let provider = Arc::new(default_provider());
     let ordinary = Verifier::new_with_extra_roots(own.clone(), Arc::clone(&provider))
@@ -59,7 +61,7 @@ impl ServerCertVerifier for OrTheVeryOne {
             now,
         );
         match checked {
-            // Whether it has expired was looked at before.
+            // Whether it has expired was looked at before; what it is for is not, and the user has said it.
             Err(error) if is_for_signing(&error) && self.own.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -91,7 +93,7 @@ impl ServerCertVerifier for OrTheVeryOne {
     }
 }
 
-/// Whether it is refused for nothing but that it may sign others. The type behind it is another library's.
+/// Whether it is refused since it may sign others. The type behind it is another library's.
 fn is_for_signing(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {

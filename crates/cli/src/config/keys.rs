@@ -190,7 +190,7 @@ const GENERAL: &[Key] = &[
         "The most cells waiting on the whole server; more are refused"),
     key!("cells.running_max" => cells.running_max,
         OrZero { of: Whole(1..=COUNT_MAX), zero: "four times the number of processors" },
-        "The most cells running on the whole server; more wait. A quarter more can, if their keys run nothing else"),
+        "The most cells running on the whole server; more wait. A quarter more may, rounded down, if their keys run nothing else"),
 ];
 
 /// The same limits twice: as what is given and as the most that can be asked for.

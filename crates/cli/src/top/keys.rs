@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal, Read};
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 use tokio::sync::mpsc;
 
 /// The keyboard; the terminal is as it was when this is dropped.
@@ -19,6 +21,9 @@ impl Keys {
         let mut modes = before.clone();
         // Ctrl-C stays what it is.
         modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // A read waits for one key, whatever somebody else has set.
+        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&stdin, OptionalActions::Now, &modes).ok()?;
         let (sender, pressed) = mpsc::unbounded_channel();
         // It ends with the program at the latest; nobody waits for it.

@@ -211,7 +211,7 @@ fn modes(terminal: &File) -> String {
 #[test]
 fn terminal_is_left_as_it_was_and_obeys_nobody_else() {
     let url = hostile_server();
-    let signals = [Signal::INT, Signal::TERM, Signal::HUP].map(Stop::Signal);
+    let signals = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Stop::Signal);
     for stop in signals.into_iter().chain([Stop::Key(b'q')]) {
         let written = on_terminal(top(&url, "key", &[]), "\x1b[J", stop);
         let drawn = written.strip_prefix("\x1b[?1049h\x1b[?25l").unwrap();

@@ -145,6 +145,8 @@ async fn making_sandboxes_goes_round_the_keys_too() {
     tokio::pin!(second);
     assert!(tokio::time::timeout(Duration::from_millis(20), second.as_mut()).await.is_err());
     drop(admission.making(&tenant("b")).await);
+    assert!(!admission.is_idle());
     drop(held);
-    second.await;
+    drop(second.await);
+    assert!(admission.is_idle());
 }

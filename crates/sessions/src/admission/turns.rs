@@ -8,10 +8,15 @@ mod tests;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use silica_store::Tenant;
 use tokio::sync::oneshot;
+
+/// How long a turn is held for work that may take much longer for reasons of its own.
+const HELD_MAX: Duration = Duration::from_millis(100);
 
 /// How many turns there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +123,19 @@ impl Turns {
                 entry.remove();
             }
         }
+    }
+}
+
+impl Turn {
+    /// Does something in this turn. The next gets it early if that takes long: then it waits for something, such as
+    /// a template's first interpreter, and keeps nobody busy.
+    pub(crate) async fn spend<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        if let Ok(done) = tokio::time::timeout(HELD_MAX, work.as_mut()).await {
+            return done;
+        }
+        drop(self);
+        work.await
     }
 }
 

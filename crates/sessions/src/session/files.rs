@@ -23,15 +23,21 @@ impl Session {
     }
 
     /// Puts files there that came with a request.
-    pub async fn put_files(&self, given: Vec<(GuestPath, Vec<u8>)>) -> Result<(), SessionError> {
+    pub async fn put_files(
+        self: &Arc<Self>,
+        given: Vec<(GuestPath, Vec<u8>)>,
+    ) -> Result<(), SessionError> {
         if given.is_empty() {
             return Ok(());
         }
-        let (files, bytes_max) = (Arc::clone(self.files()?), self.disk_bytes());
-        let written = tokio::task::spawn_blocking(move || write_all(&files, &given, bytes_max));
-        let written = written.await.unwrap_or(Err(SessionError::ShuttingDown));
-        self.touch_files();
-        written
+        let (files, session) = (Arc::clone(self.files()?), Arc::clone(self));
+        let written = tokio::task::spawn_blocking(move || {
+            let written = write_all(&files, &given, session.disk_bytes());
+            // Here, since whoever waits for it may leave.
+            session.touch_files();
+            written
+        });
+        written.await.unwrap_or(Err(SessionError::ShuttingDown))
     }
 
     /// Notes how the files stand before a cell, if anybody else has changed them.

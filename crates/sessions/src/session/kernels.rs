@@ -31,10 +31,14 @@ impl Session {
 
     /// Starts an interpreter and waits until it is ready.
     pub(crate) async fn start_kernel(&self, setup: &Setup) -> Result<Kernel, SessionError> {
-        let mut kernel = self.sandbox.start_kernel()?;
-        kernel.ready().await?;
-        kernel.set_up(setup).await?;
-        Ok(kernel)
+        let turn = self.admission.making(self.tenant()).await;
+        let start = async {
+            let mut kernel = self.sandbox.start_kernel()?;
+            kernel.ready().await?;
+            kernel.set_up(setup).await?;
+            Ok(kernel)
+        };
+        turn.spend(start).await
     }
 
     /// Adds a kernel.

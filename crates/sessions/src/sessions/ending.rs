@@ -94,11 +94,7 @@ impl Sessions {
     pub async fn close(self: Arc<Self>, patience: Duration) {
         self.stop_taking();
         let until = Instant::now() + patience;
-        while Instant::now() < until {
-            let load = self.admission.load(None);
-            if load.running + load.queued == 0 {
-                break;
-            }
+        while Instant::now() < until && !self.admission.is_idle() {
             tokio::time::sleep(DRAIN_PAUSE).await;
         }
         let ends: Vec<_> = self

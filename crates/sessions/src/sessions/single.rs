@@ -57,7 +57,8 @@ impl Sessions {
         let arguments = if argv.len() > 1 { argv } else { Vec::new() };
         check_arguments(&arguments)?;
         // Ended when this is left, on whatever way; nobody waits for the clearing up.
-        let unclaimed = self.make(tenant, request.create, &arguments, true).await?;
+        let admitted = self.admit(tenant, request.create, true).await?;
+        let unclaimed = self.make(admitted, &arguments).await?;
         let session = unclaimed.session();
         // So that it ends with the server, and its record with it.
         self.lock().insert(session.id().clone(), Arc::clone(session));

@@ -57,6 +57,23 @@ fn a_key_whose_waiters_left_does_not_hide_those_behind_it() {
     assert!(poll(waiting.as_mut()).is_some());
 }
 
+#[tokio::test]
+async fn work_that_takes_long_leaves_its_turn_to_others() {
+    let turns = Turns::new(Bounds { most: 1, for_one: 1, kept: 0 });
+    let (first, second) = (tenant("a"), tenant("b"));
+    let (sender, finished) = tokio::sync::oneshot::channel::<u32>();
+    let turn = turns.take(&first).await;
+    let mut work = pin!(turn.spend(finished));
+    let mut waiting = pin!(turns.take(&second));
+    tokio::select! {
+        _ = work.as_mut() => panic!("nothing was sent"),
+        turn = waiting.as_mut() => drop(turn),
+    }
+    sender.send(7).unwrap();
+    assert_eq!(work.await, Ok(7));
+    assert_eq!(turns.taken(None), 0);
+}
+
 proptest! {
     /// Whatever comes and goes, bounds hold, nobody waits who could have a turn, and nothing is left in the end.
     #[test]

@@ -121,13 +121,15 @@ class AsyncClient:
         on_code: OnText = None,
         on_stdout: OnText = None,
         on_stderr: OnText = None,
+        on_approval: OnText = None,
     ) -> Interpretation:
         """Has a model write code for a prompt, runs it, and returns what came of it.
 
         What is not given is the operator's or the preset's. `conversation` is `new` to keep the
         sandbox for further prompts, or the `conversation_id` of an earlier answer. `timeout` bounds
-        each piece of code. Callbacks hear what the model says, its code, and what that prints.
-        Leaving, by Ctrl-C or an exception, stops the model and the code.
+        each piece of code. Callbacks hear what the model says, its code, and what that prints, and
+        `on_approval` the id of what a person is asked, and again when one has decided. Leaving, by
+        Ctrl-C or an exception, stops the model and the code.
         """
         build = partial(
             requests.interpret,
@@ -143,7 +145,7 @@ class AsyncClient:
             env=env,
             timeout_seconds=timeout,
         )
-        hooks = PromptHooks(on_text, on_code, on_stdout, on_stderr)
+        hooks = PromptHooks(on_text, on_code, on_stdout, on_stderr, on_approval)
         return await self.carry_out(flows.interpret(build, files, hooks))
 
     async def templates(self) -> Any:

@@ -31,16 +31,22 @@ class PromptHooks:
     code: OnText = None
     stdout: OnText = None
     stderr: OnText = None
+    approval: OnText = None
 
-    def by_event(self) -> dict[str, Callable[[str], Any]]:
-        """Returns the callbacks that were given, by the name of the event they hear."""
+    def by_event(self) -> dict[str, tuple[Callable[[str], Any], str]]:
+        """Returns the callbacks that were given by event, and which of its fields they hear."""
         named = {
-            "text": self.text,
-            "code": self.code,
-            "stdout": self.stdout,
-            "stderr": self.stderr,
+            "text": (self.text, "text"),
+            "code": (self.code, "code"),
+            "stdout": (self.stdout, "text"),
+            "stderr": (self.stderr, "text"),
+            "approval": (self.approval, "approval"),
         }
-        return {name: callback for name, callback in named.items() if callback is not None}
+        return {
+            name: (callback, field)
+            for name, (callback, field) in named.items()
+            if callback is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)

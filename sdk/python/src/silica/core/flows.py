@@ -120,9 +120,9 @@ def interpret(
             if message.event == "problem":
                 status = fields_of(message).whole("status")
                 raise error_of(Answer(status, {}, message.data.encode()))
-            if callback := callbacks.get(message.event):
-                told = "code" if message.event == "code" else "text"
-                yield Tell(callback, fields_of(message).text(told))
+            if heard := callbacks.get(message.event):
+                callback, field = heard
+                yield Tell(callback, fields_of(message).text(field))
     raise ConnectionLost("the connection broke before the prompt was answered")
 
 
