@@ -28,8 +28,8 @@ impl Keys {
         let (sender, pressed) = mpsc::unbounded_channel();
         // It ends with the program at the latest; nobody waits for it.
         std::thread::spawn(move || {
-            for byte in stdin.lock().bytes() {
-                if byte.is_err() || sender.send(byte.unwrap_or_default()).is_err() {
+            for byte in stdin.lock().bytes().map_while(Result::ok) {
+                if sender.send(byte).is_err() {
                     return;
                 }
             }
