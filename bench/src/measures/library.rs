@@ -58,7 +58,7 @@ fn thorough(bench: &Bench) -> Effort {
 
 /// One shell, until it can be entered. Most of it is made ahead.
 fn one_shell(library: &Library) -> Result<Duration> {
-    Ok(library.runtime.block_on(library.engine.time_shell(&library.options))?)
+    Ok(library.runtime.block_on(library.engine.time_enclosure(&library.options))?)
 }
 
 /// Many at once, more than are ever made ahead, and their ends; what each comes to.
@@ -66,7 +66,7 @@ fn many_shells(library: &Library) -> Result<Duration> {
     const COUNT: u32 = 64;
     let started = Instant::now();
     let shells =
-        (0..COUNT).map(|_| async { Ok(library.engine.time_shell(&library.options).await?) });
+        (0..COUNT).map(|_| async { Ok(library.engine.time_enclosure(&library.options).await?) });
     library.runtime.block_on(join_all(shells))?;
     Ok(started.elapsed() / COUNT)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 use silica_engine::{CreateOptions, Faults};
-use silica_jail::shell;
+use silica_jail::enclosure;
 
 use super::{Bench, PRINT};
 use crate::interleave::{Lane, interleave};
@@ -102,11 +102,12 @@ fn table<'a>(name: &str, stages: impl Iterator<Item = (&'a str, Samples)>) -> Ta
 
 /// How long it takes until each step, taking turns.
 fn steps(bench: &mut Bench, library: &Library) {
-    let shell = shell::Step::ALL
-        .map(|step| (step.name(), Faults { shell_step: step as u32, enter_step: 0 }));
+    let enclosure = enclosure::Step::ALL
+        .map(|step| (step.name(), Faults { enclosure_step: step as u32, enter_step: 0 }));
     let enter = silica_gate::Step::ALL
-        .map(|step| (step.name(), Faults { shell_step: 0, enter_step: step as u32 }));
-    for (name, steps) in [("steps-shell", shell.to_vec()), ("steps-enter", enter.to_vec())] {
+        .map(|step| (step.name(), Faults { enclosure_step: 0, enter_step: step as u32 }));
+    for (name, steps) in [("steps-enclosure", enclosure.to_vec()), ("steps-enter", enter.to_vec())]
+    {
         let mut lanes: Vec<Lane<'_>> = steps
             .into_iter()
             .map(|(who, faults)| Lane::new(who, true, move || until(library, faults)))

@@ -253,8 +253,11 @@ fn remedy_for(causes: &str) -> &'static str {
             "the id map was refused: run as root, or as a user without a restricted id map",
         ),
         ("zone-root", "mounts are refused: inside a container, allow mount and do not mask /proc"),
-        ("shell-root", "overlayfs is refused in user namespaces: Linux 5.12 or newer is needed"),
-        ("shell-proc", "a fresh /proc is refused: the outer container masks its own /proc"),
+        (
+            "enclosure-root",
+            "overlayfs is refused in user namespaces: Linux 5.12 or newer is needed",
+        ),
+        ("enclosure-proc", "a fresh /proc is refused: the outer container masks its own /proc"),
     ];
     let found = KNOWN.iter().find(|(step, _)| causes.contains(step));
     found.map_or("see docs/running-without-root.md", |(_, remedy)| remedy)

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_jail::protocol::{Exit, Verb};
+use silica_jail::protocol::{Exit, ZoneRequest};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::zone::{CallError, ZoneHandle};
@@ -206,8 +206,8 @@ impl CommandHandle {
 
     /// Sends a signal to it and to all processes of its group. After its end this does nothing.
     pub async fn signal(&self, signal: i32) -> Result<(), CallError> {
-        let verb = Verb::SignalCommand { command: self.id, signal };
-        match self.zone.call(verb, &[]).await {
+        let request = ZoneRequest::SignalCommand { command: self.id, signal };
+        match self.zone.call(request, &[]).await {
             // A zone that has gone took it along.
             Ok(_) | Err(CallError::Gone) => Ok(()),
             Err(error) => Err(error),
@@ -272,7 +272,7 @@ pub(crate) struct Watches(HashMap<u64, Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    shell: u64,
+    enclosure: u64,
     life: watch::Sender<Option<CommandEnd>>,
     permit: Permit,
 }
@@ -288,12 +288,12 @@ impl Watched {
 impl Watches {
     pub(crate) fn add(
         &mut self,
-        shell: u64,
+        enclosure: u64,
         command: u64,
         permit: Permit,
     ) -> watch::Receiver<Option<CommandEnd>> {
         let (life, receiver) = watch::channel(None);
-        self.0.insert(command, Watched { shell, life, permit });
+        self.0.insert(command, Watched { enclosure, life, permit });
         receiver
     }
 
@@ -309,10 +309,10 @@ impl Watches {
         }
     }
 
-    /// A shell has died, and everything in it.
-    pub(crate) fn shell_died(&mut self, shell: u64, out_of_memory: bool) {
+    /// An enclosure has died, and everything in it.
+    pub(crate) fn enclosure_died(&mut self, enclosure: u64, out_of_memory: bool) {
         let end = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory };
-        for (_, watched) in self.0.extract_if(|_, watched| watched.shell == shell) {
+        for (_, watched) in self.0.extract_if(|_, watched| watched.enclosure == enclosure) {
             watched.end(end);
         }
     }
@@ -322,9 +322,9 @@ impl Watches {
         self.0.remove(&command);
     }
 
-    /// Stops watching the commands of a shell that is being ended: they see the watch close.
-    pub(crate) fn forget_shell(&mut self, shell: u64) {
-        self.0.retain(|_, watched| watched.shell != shell);
+    /// Stops watching the commands of an enclosure that is being ended: they see the watch close.
+    pub(crate) fn forget_enclosure(&mut self, enclosure: u64) {
+        self.0.retain(|_, watched| watched.enclosure != enclosure);
     }
 
     /// The zone has gone.

@@ -65,7 +65,8 @@ fn by_group(
     controller: Controller,
     otherwise: impl FnOnce() -> Enforcement,
 ) -> Enforcement {
-    let has = |place: &&silica_jail::cgroup::host::Place| place.controllers.contains(&controller);
+    let has =
+        |place: &&silica_jail::cgroup::host::CgroupParent| place.controllers.contains(&controller);
     match facts.cgroups.iter().find(has).map(|place| place.version) {
         Some(Version::V1) => full("cgroup v1"),
         Some(Version::V2) => full("cgroup v2"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use silica_domain::{Containment, LimitError, Limits, LimitsMax};
 use silica_jail::client::{self, UseOfHost, ZoneError, ZoneOptions};
 use silica_jail::protocol::{
-    How, Program, ShellSpec, Source, SystemDirectory, TemplateLayers, Verb,
+    EnclosureSpec, Origin, Program, Source, SystemDirectory, TemplateLayers, ZoneRequest,
 };
 
 use crate::command::Surroundings;
@@ -201,9 +201,9 @@ impl Engine {
                 })
                 .collect::<Result<_, EngineError>>()?,
         };
-        let verb = Verb::AddTemplate(layers);
+        let request = ZoneRequest::AddTemplate(layers);
         let refused = |error| EngineError::Refused(name.clone(), error);
-        self.zone.call(verb, &borrowed(&fds)).await.map_err(refused)?;
+        self.zone.call(request, &borrowed(&fds)).await.map_err(refused)?;
         let surroundings = Arc::new(surroundings(&template));
         let warm = tokio::sync::OnceCell::new();
         let added = Arc::new(Added { template, surroundings, warm, _hold: (hold, guest) });
@@ -223,13 +223,13 @@ impl Engine {
     async fn keep_warm(&self, added: &Added) -> Result<(), EngineError> {
         let start = async || {
             let name = added.template.manifest.name.clone();
-            let verb = Verb::StartZygote {
+            let request = ZoneRequest::StartZygote {
                 template: name.clone(),
                 program: zygote_program(&added.template),
                 forks_max: self.options.zygotes.forks_max,
                 age_ms_max: self.options.zygotes.age_max.as_millis() as u64,
             };
-            let started = self.zone.call(verb, &[]).await;
+            let started = self.zone.call(request, &[]).await;
             started.map(drop).map_err(|error| EngineError::Refused(name, error))
         };
         added.warm.get_or_try_init(start).await.map(drop)
@@ -266,7 +266,7 @@ impl Engine {
         }
         let plan = self.plan(&*self.added(&options.template)?, options)?;
         let pools = self.tables().pools.clone();
-        Ok(pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.how)))
+        Ok(pools.iter().find_map(|pool| pool.take(&plan.spec, &plan.origin)))
     }
 
     /// A sandbox with these options: one that stands ready, else made now.
@@ -282,16 +282,21 @@ impl Engine {
         Ok(Sandbox::create(&self.zone, plan, self.containment.clone()).await?)
     }
 
-    /// Makes a shell without an interpreter, ends it, and returns how long the making took.
-    pub async fn time_shell(&self, options: &CreateOptions) -> Result<Duration, EngineError> {
+    /// Makes an enclosure without an interpreter, ends it, and returns how long the making took.
+    pub async fn time_enclosure(&self, options: &CreateOptions) -> Result<Duration, EngineError> {
         let plan = self.plan(&*self.added(&options.template)?, options)?;
-        let shell = self.zone.number();
-        let verb = Verb::CreateShell { shell, spec: plan.spec, inputs: Vec::new(), fail_at: 0 };
-        let failed = |error| EngineError::Create(CreateError::Shell(error));
+        let enclosure = self.zone.number();
+        let request = ZoneRequest::CreateEnclosure {
+            enclosure,
+            spec: plan.spec,
+            inputs: Vec::new(),
+            fail_at: 0,
+        };
+        let failed = |error| EngineError::Create(CreateError::Enclosure(error));
         let started = std::time::Instant::now();
-        self.zone.call(verb, &[]).await.map_err(failed)?;
+        self.zone.call(request, &[]).await.map_err(failed)?;
         let took = started.elapsed();
-        self.zone.call(Verb::Destroy { shell }, &[]).await.map_err(failed)?;
+        self.zone.call(ZoneRequest::Destroy { enclosure }, &[]).await.map_err(failed)?;
         Ok(took)
     }
 
@@ -305,13 +310,13 @@ impl Engine {
             .iter()
             .map(|input| inputs::prepare(input, &scratch))
             .collect::<Result<Vec<_>, _>>()?;
-        let how = match options.interpreter {
-            Interpreter::Forked => How::Fork,
-            Interpreter::Fresh => How::Exec(fresh_program(&added.template)),
+        let origin = match options.interpreter {
+            Interpreter::Forked => Origin::Zygote,
+            Interpreter::Fresh => Origin::Program(fresh_program(&added.template)),
         };
-        let spec = shell_spec(&options.template, &limits);
+        let spec = enclosure_spec(&options.template, &limits);
         let surroundings = Arc::clone(&added.surroundings);
-        Ok(Plan { spec, inputs, how, faults: options.faults, surroundings })
+        Ok(Plan { spec, inputs, origin, faults: options.faults, surroundings })
     }
 
     fn added(&self, name: &str) -> Result<Arc<Added>, EngineError> {
@@ -349,8 +354,8 @@ fn layer(path: &Path, fds: &mut Vec<OwnedFd>) -> Result<Source, EngineError> {
     }
 }
 
-fn shell_spec(template: &str, limits: &Limits) -> ShellSpec {
-    ShellSpec {
+fn enclosure_spec(template: &str, limits: &Limits) -> EnclosureSpec {
+    EnclosureSpec {
         template: template.to_owned(),
         memory_bytes: limits.memory_bytes,
         cpu_millis: limits.cpu_millis,

@@ -49,7 +49,7 @@ pub use watch::{Happening, Notice, Reach, Watch};
 pub use write::{Existing, FILE_MODE_DEFAULT, Parents, WriteOptions, Writer};
 
 use identity::Identity;
-use silica_jail::shell::WRITABLE_INODES;
+use silica_jail::enclosure::WRITABLE_INODES;
 
 /// The writable places: the directory in the sandbox's file system, and where the guest sees it.
 const PLACES: [(&str, &str); 3] =

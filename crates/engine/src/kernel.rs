@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome};
 use silica_jail::cgroup::{Meter, Usage};
-use silica_jail::protocol::{How, Verb};
+use silica_jail::protocol::{Origin, ZoneRequest};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -140,7 +140,7 @@ pub enum KernelError {
     /// Pipes or sockets could not be made.
     #[error("cannot make the streams of an interpreter")]
     Streams(#[source] std::io::Error),
-    /// The zone could not put it into the shell.
+    /// The zone could not put it into the enclosure.
     #[error("cannot start an interpreter")]
     Enter(#[source] CallError),
     /// Entering was refused before any code ran.
@@ -200,20 +200,21 @@ impl Kernel {
     /// Asks for an interpreter; it may not even have been forked when this returns.
     pub(crate) fn start(
         zone: &ZoneHandle,
-        shell: u64,
-        how: How,
+        enclosure: u64,
+        origin: Origin,
         fail_at: u32,
     ) -> Result<Self, KernelError> {
         let id = zone.number();
-        let (mut kernel, ends) = Self::connect(zone, shell, id).map_err(KernelError::Streams)?;
-        let verb = Verb::Enter { shell, kernel: id, how, fail_at };
-        let entered = zone.send(verb, &borrowed(&ends.0)).map_err(KernelError::Enter)?;
+        let (mut kernel, ends) =
+            Self::connect(zone, enclosure, id).map_err(KernelError::Streams)?;
+        let request = ZoneRequest::Enter { enclosure, kernel: id, origin, fail_at };
+        let entered = zone.send(request, &borrowed(&ends.0)).map_err(KernelError::Enter)?;
         drop(ends);
         kernel.entered = Some(entered);
         Ok(kernel)
     }
 
-    fn connect(zone: &ZoneHandle, shell: u64, id: u64) -> std::io::Result<(Self, GuestEnds)> {
+    fn connect(zone: &ZoneHandle, enclosure: u64, id: u64) -> std::io::Result<(Self, GuestEnds)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (from_guest, to_guest) = control::split(ours.into())?;
@@ -227,7 +228,7 @@ impl Kernel {
             to_guest,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            life: zone.watch_kernel(shell, id),
+            life: zone.watch_kernel(enclosure, id),
             next_cell: 1,
             greeted: false,
             alive: true,
@@ -343,7 +344,7 @@ impl Kernel {
 
     async fn signal(&self, signal: i32) {
         // An interpreter or zone that has gone needs no signal.
-        let _ = self.zone.call(Verb::Signal { kernel: self.id, signal }, &[]).await;
+        let _ = self.zone.call(ZoneRequest::Signal { kernel: self.id, signal }, &[]).await;
     }
 
     /// Has cells account for what the sandbox uses.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use silica_domain::Containment;
-use silica_jail::protocol::{How, ShellSpec};
+use silica_jail::protocol::{EnclosureSpec, Origin};
 use tokio::sync::Notify;
 
 use crate::command::Surroundings;
@@ -26,8 +26,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// A pool of equal sandboxes.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    spec: ShellSpec,
-    how: How,
+    spec: EnclosureSpec,
+    origin: Origin,
     surroundings: Arc<Surroundings>,
     size: usize,
     ready: Mutex<VecDeque<Sandbox>>,
@@ -45,7 +45,7 @@ impl Pool {
     ) -> Arc<Self> {
         let pool = Arc::new(Self {
             spec: plan.spec,
-            how: plan.how,
+            origin: plan.origin,
             surroundings: plan.surroundings,
             size,
             ready: Mutex::default(),
@@ -62,9 +62,11 @@ impl Pool {
     }
 
     /// A ready sandbox, if this pool holds such and has one.
-    pub(crate) fn take(&self, spec: &ShellSpec, how: &How) -> Option<Sandbox> {
-        let same_kind =
-            matches!((&self.how, how), (How::Fork, How::Fork) | (How::Exec(_), How::Exec(_)));
+    pub(crate) fn take(&self, spec: &EnclosureSpec, origin: &Origin) -> Option<Sandbox> {
+        let same_kind = matches!(
+            (&self.origin, origin),
+            (Origin::Zygote, Origin::Zygote) | (Origin::Program(_), Origin::Program(_))
+        );
         if *spec != self.spec || !same_kind {
             return None;
         }
@@ -130,7 +132,7 @@ async fn make(
     let plan = Plan {
         spec: pool.spec.clone(),
         inputs: Vec::new(),
-        how: pool.how.clone(),
+        origin: pool.origin.clone(),
         faults: Faults::default(),
         surroundings: Arc::clone(&pool.surroundings),
     };

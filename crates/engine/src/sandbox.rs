@@ -1,4 +1,4 @@
-//! One sandbox: a shell, its files, and the interpreters in it.
+//! One sandbox: an enclosure, its files, and the interpreters in it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_domain::{Containment, Limits};
 use silica_jail::cgroup::{Gauge, Meter, Usage};
-use silica_jail::protocol::{Answer, How, ShellSpec, Verb};
+use silica_jail::protocol::{EnclosureSpec, Origin, ZoneReply, ZoneRequest};
 use tokio::sync::{mpsc, watch};
 
 use crate::command::{Command, CommandError, CommandSpec, Commands, Surroundings};
@@ -18,9 +18,9 @@ use crate::zone::{CallError, Life, ZoneHandle};
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The shell.
+    /// The enclosure.
     #[error("cannot make a sandbox")]
-    Shell(#[source] CallError),
+    Enclosure(#[source] CallError),
     /// The interpreter.
     #[error("cannot make a sandbox")]
     Kernel(#[source] KernelError),
@@ -32,17 +32,17 @@ pub enum CreateError {
 /// For tests: which step of making a sandbox fails on purpose; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A step of [`silica_jail::shell::Step`].
-    pub shell_step: u32,
+    /// A step of [`silica_jail::enclosure::Step`].
+    pub enclosure_step: u32,
     /// A step of the gate.
     pub enter_step: u32,
 }
 
 /// Everything a new sandbox needs.
 pub(crate) struct Plan {
-    pub(crate) spec: ShellSpec,
+    pub(crate) spec: EnclosureSpec,
     pub(crate) inputs: Vec<Prepared>,
-    pub(crate) how: How,
+    pub(crate) origin: Origin,
     pub(crate) faults: Faults,
     pub(crate) surroundings: Arc<Surroundings>,
 }
@@ -53,7 +53,7 @@ pub struct Sandbox {
     id: u64,
     zone: ZoneHandle,
     /// How an interpreter comes in.
-    how: How,
+    origin: Origin,
     life: watch::Receiver<Life>,
     /// The first interpreter, until somebody takes it.
     kernel: Option<Kernel>,
@@ -67,7 +67,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes a shell and asks for an interpreter in it, at once.
+    /// Makes an enclosure and asks for an interpreter in it, at once.
     pub(crate) async fn create(
         zone: &ZoneHandle,
         plan: Plan,
@@ -77,19 +77,20 @@ impl Sandbox {
         let inputs = plan.inputs.iter().map(|input| input.mount.clone()).collect();
         let trees: Vec<BorrowedFd<'_>> =
             plan.inputs.iter().filter_map(|input| input.tree.as_ref().map(AsFd::as_fd)).collect();
-        let verb = Verb::CreateShell {
-            shell: id,
+        let request = ZoneRequest::CreateEnclosure {
+            enclosure: id,
             spec: plan.spec,
             inputs,
-            fail_at: plan.faults.shell_step,
+            fail_at: plan.faults.enclosure_step,
         };
-        let life = zone.watch_shell(id);
-        let shell = zone.send(verb, &trees).map_err(CreateError::Shell)?;
+        let life = zone.watch_enclosure(id);
+        let enclosure = zone.send(request, &trees).map_err(CreateError::Enclosure)?;
         let mut guard = EndOnDrop { id, zone, armed: true };
-        let mut kernel = Kernel::start(zone, id, plan.how.clone(), plan.faults.enter_step)
+        let mut kernel = Kernel::start(zone, id, plan.origin.clone(), plan.faults.enter_step)
             .map_err(CreateError::Kernel)?;
-        let answer = shell.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Shell)?;
-        let (Answer::Shell { gauges, before }, fds) = answer else {
+        let answer =
+            enclosure.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Enclosure)?;
+        let (ZoneReply::Enclosure { gauges, before }, fds) = answer else {
             return Err(CreateError::WrongAnswer);
         };
         let (writable, meter) = take(&gauges, before, fds).ok_or(CreateError::WrongAnswer)?;
@@ -98,9 +99,21 @@ impl Sandbox {
         guard.armed = false;
         let files = Arc::new(files);
         let commands = Commands::new(plan.surroundings);
-        let (zone, how, kernel) = (zone.clone(), plan.how, Some(kernel));
+        let (zone, origin, kernel) = (zone.clone(), plan.origin, Some(kernel));
         let (seen, ended) = (None, AtomicBool::new(false));
-        Ok(Self { id, zone, how, life, kernel, meter, files, seen, commands, containment, ended })
+        Ok(Self {
+            id,
+            zone,
+            origin,
+            life,
+            kernel,
+            meter,
+            files,
+            seen,
+            commands,
+            containment,
+            ended,
+        })
     }
 
     /// Takes the first interpreter out, for use beside this.
@@ -115,7 +128,7 @@ impl Sandbox {
 
     /// Starts a further interpreter of the same kind, with variables of its own.
     pub fn start_kernel(&self) -> Result<Kernel, KernelError> {
-        let mut kernel = Kernel::start(&self.zone, self.id, self.how.clone(), 0)?;
+        let mut kernel = Kernel::start(&self.zone, self.id, self.origin.clone(), 0)?;
         kernel.measure(&self.meter);
         Ok(kernel)
     }
@@ -202,13 +215,13 @@ impl Sandbox {
     /// It is still to be ended.
     pub async fn kill(&self) -> Result<(), CallError> {
         self.give_up();
-        self.zone.call(Verb::Kill { shell: self.id }, &[]).await.map(drop)
+        self.zone.call(ZoneRequest::Kill { enclosure: self.id }, &[]).await.map(drop)
     }
 
     /// Ends it; returns when no process or mount of it is left, and nothing of it in its group.
     pub async fn end(&self) -> Result<(), CallError> {
         self.give_up();
-        self.zone.call(Verb::Destroy { shell: self.id }, &[]).await.map(drop)
+        self.zone.call(ZoneRequest::Destroy { enclosure: self.id }, &[]).await.map(drop)
     }
 
     /// The same, for whoever has it for himself.
@@ -221,7 +234,7 @@ impl Sandbox {
     fn give_up(&self) {
         self.ended.store(true, Ordering::Release);
         self.meter.close();
-        self.zone.forget_shell(self.id);
+        self.zone.forget_enclosure(self.id);
     }
 }
 
@@ -234,7 +247,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// Ends a shell whose making did not succeed.
+/// Ends an enclosure whose making did not succeed.
 struct EndOnDrop<'a> {
     id: u64,
     zone: &'a ZoneHandle,
@@ -249,20 +262,20 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Asks for a shell's end without waiting for it.
-fn end(zone: &ZoneHandle, shell: u64) {
-    zone.forget_shell(shell);
+/// Asks for an enclosure's end without waiting for it.
+fn end(zone: &ZoneHandle, enclosure: u64) {
+    zone.forget_enclosure(enclosure);
     // Without a runtime the whole zone is ending.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let zone = zone.clone();
         runtime.spawn(async move {
-            // A zone that has gone took the shell along.
-            let _ = zone.call(Verb::Destroy { shell }, &[]).await;
+            // A zone that has gone took the enclosure along.
+            let _ = zone.call(ZoneRequest::Destroy { enclosure }, &[]).await;
         });
     }
 }
 
-/// What comes with a shell: its writable directory, and what measures it.
+/// What comes with an enclosure: its writable directory, and what measures it.
 fn take(gauges: &[Gauge], before: Usage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Arc<Meter>)> {
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
     let meter = Meter::received(gauges, before, fds)?;

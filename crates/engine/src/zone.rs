@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use silica_jail::client::{Incoming, Zone, ZoneError, ZoneOptions};
-use silica_jail::protocol::{Answer, Event, Exit, Failure, Verb, ZoneFacts};
+use silica_jail::protocol::{Exit, ZoneEvent, ZoneFacts, ZoneFailure, ZoneReply, ZoneRequest};
 use tokio::sync::{SetOnce, oneshot, watch};
 
 use crate::command::{CommandEnd, Permit, Watches};
 
 /// What a request brings back.
-pub(crate) type Reply = Result<(Answer, Vec<OwnedFd>), CallError>;
+pub(crate) type Reply = Result<(ZoneReply, Vec<OwnedFd>), CallError>;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The zone master could not do it.
     #[error("the sandbox could not be set up at step {}", .0.step)]
-    Failed(#[source] Failure),
+    Failed(#[source] ZoneFailure),
     /// There is no zone any more.
     #[error("the zone process has ended")]
     Gone,
@@ -28,12 +28,12 @@ pub enum CallError {
     Zone(#[source] ZoneError),
 }
 
-/// What became of an interpreter or a shell that is being watched.
+/// What became of an interpreter or an enclosure that is being watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
     Ended(Exit),
-    /// The whole shell; whether for lack of memory.
+    /// The whole enclosure; whether for lack of memory.
     SandboxDied {
         out_of_memory: bool,
     },
@@ -57,7 +57,7 @@ struct Tables {
     gone: bool,
     replies: HashMap<u64, oneshot::Sender<Reply>>,
     kernels: HashMap<u64, (u64, watch::Sender<Life>)>,
-    shells: HashMap<u64, watch::Sender<Life>>,
+    enclosures: HashMap<u64, watch::Sender<Life>>,
     commands: Watches,
 }
 
@@ -97,7 +97,7 @@ impl ZoneHandle {
         self.0.zone.process_id()
     }
 
-    /// A number no other shell, kernel or request of this zone has.
+    /// A number no other enclosure, kernel or request of this zone has.
     pub(crate) fn number(&self) -> u64 {
         self.0.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ impl ZoneHandle {
     /// for anybody, so sending does not block for longer than it takes to read.
     pub(crate) fn send(
         &self,
-        verb: Verb,
+        request: ZoneRequest,
         fds: &[BorrowedFd<'_>],
     ) -> Result<oneshot::Receiver<Reply>, CallError> {
         let number = self.number();
@@ -118,7 +118,7 @@ impl ZoneHandle {
             }
             tables.replies.insert(number, sender);
         }
-        self.0.zone.request(number, verb, fds).map_err(|error| {
+        self.0.zone.request(number, request, fds).map_err(|error| {
             self.0.lock().replies.remove(&number);
             match error {
                 ZoneError::Gone => CallError::Gone,
@@ -129,41 +129,41 @@ impl ZoneHandle {
     }
 
     /// Sends a request and waits for its answer.
-    pub(crate) async fn call(&self, verb: Verb, fds: &[BorrowedFd<'_>]) -> Reply {
-        let receiver = self.send(verb, fds)?;
+    pub(crate) async fn call(&self, request: ZoneRequest, fds: &[BorrowedFd<'_>]) -> Reply {
+        let receiver = self.send(request, fds)?;
         receiver.await.unwrap_or(Err(CallError::Gone))
     }
 
     /// Watches an interpreter from before it is asked for.
-    pub(crate) fn watch_kernel(&self, shell: u64, kernel: u64) -> watch::Receiver<Life> {
+    pub(crate) fn watch_kernel(&self, enclosure: u64, kernel: u64) -> watch::Receiver<Life> {
         let (sender, receiver) = watch::channel(Life::Alive);
         let mut tables = self.0.lock();
         if tables.gone {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
-        tables.kernels.insert(kernel, (shell, sender));
+        tables.kernels.insert(kernel, (enclosure, sender));
         receiver
     }
 
-    /// Watches a shell from before it is asked for.
-    pub(crate) fn watch_shell(&self, shell: u64) -> watch::Receiver<Life> {
+    /// Watches an enclosure from before it is asked for.
+    pub(crate) fn watch_enclosure(&self, enclosure: u64) -> watch::Receiver<Life> {
         let (sender, receiver) = watch::channel(Life::Alive);
         let mut tables = self.0.lock();
         if tables.gone {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
-        tables.shells.insert(shell, sender);
+        tables.enclosures.insert(enclosure, sender);
         receiver
     }
 
     /// Watches a command from before it is asked for.
     pub(crate) fn watch_command(
         &self,
-        shell: u64,
+        enclosure: u64,
         command: u64,
         permit: Permit,
     ) -> watch::Receiver<Option<CommandEnd>> {
-        self.0.lock().commands.add(shell, command, permit)
+        self.0.lock().commands.add(enclosure, command, permit)
     }
 
     /// Stops watching a command that did not come to be.
@@ -171,12 +171,12 @@ impl ZoneHandle {
         self.0.lock().commands.forget(command);
     }
 
-    /// Stops watching a shell and what runs in it: it is being ended.
-    pub(crate) fn forget_shell(&self, shell: u64) {
+    /// Stops watching an enclosure and what runs in it: it is being ended.
+    pub(crate) fn forget_enclosure(&self, enclosure: u64) {
         let mut tables = self.0.lock();
-        tables.kernels.retain(|_, (of, _)| *of != shell);
-        tables.commands.forget_shell(shell);
-        tables.shells.remove(&shell);
+        tables.kernels.retain(|_, (of, _)| *of != enclosure);
+        tables.commands.forget_enclosure(enclosure);
+        tables.enclosures.remove(&enclosure);
     }
 
     /// Waits until a template's zygote is ready or has failed for good.
@@ -231,35 +231,35 @@ impl Shared {
                     let _ = sender.send(reply);
                 }
             }
-            Incoming::Event(Event::KernelExited { kernel, exit }) => {
+            Incoming::Event(ZoneEvent::KernelExited { kernel, exit }) => {
                 if let Some((_, sender)) = self.lock().kernels.remove(&kernel) {
                     sender.send_replace(Life::Ended(exit));
                 }
             }
-            Incoming::Event(Event::CommandExited { command, exit, oom_kills }) => {
+            Incoming::Event(ZoneEvent::CommandExited { command, exit, oom_kills }) => {
                 self.lock().commands.exited(command, exit, oom_kills);
             }
-            Incoming::Event(Event::ShellExited { shell, usage }) => {
+            Incoming::Event(ZoneEvent::EnclosureExited { enclosure, usage }) => {
                 let died = Life::SandboxDied { out_of_memory: usage.oom_kills > 0 };
                 let mut tables = self.lock();
-                tables.commands.shell_died(shell, usage.oom_kills > 0);
+                tables.commands.enclosure_died(enclosure, usage.oom_kills > 0);
                 tables.kernels.retain(|_, (of, sender)| {
-                    let concerned = *of == shell;
+                    let concerned = *of == enclosure;
                     if concerned {
                         sender.send_replace(died);
                     }
                     !concerned
                 });
-                if let Some(sender) = tables.shells.remove(&shell) {
+                if let Some(sender) = tables.enclosures.remove(&enclosure) {
                     sender.send_replace(died);
                 }
             }
-            Incoming::Event(Event::ZygoteReady { template }) => {
+            Incoming::Event(ZoneEvent::ZygoteReady { template }) => {
                 self.zygotes.send_modify(|states| {
                     states.insert(template, Ok(()));
                 });
             }
-            Incoming::Event(Event::ZygoteFailed { template, reason }) => {
+            Incoming::Event(ZoneEvent::ZygoteFailed { template, reason }) => {
                 tracing::error!(template, reason, "zygote cannot start");
                 self.zygotes.send_modify(|states| {
                     states.insert(template, Err(reason));
@@ -278,7 +278,7 @@ impl Shared {
         }
         let tables = &mut *tables;
         let kernels = tables.kernels.drain().map(|(_, (_, sender))| sender);
-        for sender in kernels.chain(tables.shells.drain().map(|(_, sender)| sender)) {
+        for sender in kernels.chain(tables.enclosures.drain().map(|(_, sender)| sender)) {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
         tables.commands.bury();

@@ -1,4 +1,4 @@
-//! Entering a shell: the one primitive behind kernels and commands.
+//! Entering an enclosure: the one primitive behind kernels and commands.
 //!
 //! The order matters. Cgroups first, while the descriptors still work and before anything of the
 //! guest's can be charged elsewhere; then the namespaces, the ids, the descriptors, the limits; then
@@ -12,9 +12,9 @@ use crate::zygote::{Entry, NAMESPACES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
-    /// Hiding from whoever is in the shell already, and moving into the sandbox's cgroups.
+    /// Hiding from whoever is in the enclosure already, and moving into the sandbox's cgroups.
     Cgroup = 1,
-    /// Joining the shell's namespaces.
+    /// Joining the enclosure's namespaces.
     Namespaces = 2,
     /// Taking the sandbox's user and group id.
     Ids = 3,
@@ -78,9 +78,9 @@ pub enum FinalFilter<'a> {
     Load(&'a [Instruction]),
 }
 
-/// Takes the calling process into the shell and locks it in.
+/// Takes the calling process into the enclosure and locks it in.
 ///
-/// The caller must already run in the shell's pid namespace. On an error the process is in an
+/// The caller must already run in the enclosure's pid namespace. On an error the process is in an
 /// undefined place between host and guest and must end at once.
 pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
     step(entry, Step::Cgroup, || hide().and_then(|()| join_cgroups(entry)))?;
@@ -102,12 +102,12 @@ pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
 
 const PR_SET_DUMPABLE: usize = 4;
 
-/// Closes this process to the guests that may run in the shell already: while it is on its way in it
+/// Closes this process to the guests that may run in the enclosure already: while it is on its way in it
 /// has their user id and a memory that is not theirs, and what they could write there would run
 /// before the filter. The kernel lets nobody look into a process that must not be dumped.
 fn hide() -> Result<(), Errno> {
     // First, because the file of a hidden process belongs to root. Set at all, so that the guest's
-    // processes die before the shell's init when memory runs out.
+    // processes die before the enclosure's init when memory runs out.
     let score = sys::open(c"/proc/self/oom_score_adj", sys::O_WRONLY)?;
     let written = sys::write(score, b"500");
     sys::close(score);
@@ -143,12 +143,12 @@ fn join_cgroups(entry: &Entry) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits at the threshold until the shell stands, then joins its namespaces.
+/// Waits at the threshold until the enclosure stands, then joins its namespaces.
 fn join_namespaces(entry: &Entry) -> Result<(), Errno> {
     let mut fds = [-1; NAMESPACES.len()];
     let (length, count) = sys::receive(entry.threshold(), &mut [0], &mut fds)?;
     if length != 1 || count != fds.len() {
-        // The shell came to nothing, and the other side has hung up.
+        // The enclosure came to nothing, and the other side has hung up.
         return Err(EPIPE);
     }
     for (namespace, (_, kind)) in fds.into_iter().zip(NAMESPACES) {
@@ -161,7 +161,7 @@ fn place_descriptors(entry: &Entry) -> Result<(), Errno> {
     let [control, stdout, stderr] = entry.streams();
     let stdin = match entry.stdin() {
         Some(stdin) => stdin,
-        // The shell's own, so that nothing of the zone is open on standard input.
+        // The enclosure's own, so that nothing of the zone is open on standard input.
         None => sys::open(c"/dev/null", sys::O_RDONLY)?,
     };
     sys::dup3(stdin, 0)?;
@@ -232,20 +232,20 @@ fn bound_capabilities(kept: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives up the ways to gain a right; for the shell's init, while it waits for its order. The one
-/// call per capability that this takes would be a good part of making a shell.
+/// Gives up the ways to gain a right; for the enclosure's init, while it waits for its order. The one
+/// call per capability that this takes would be a good part of making an enclosure.
 pub fn forsake_bounds() -> Result<(), Errno> {
     bound_capabilities(0)
 }
 
-/// Gives up every right it still has but the open descriptors; for the shell's init.
+/// Gives up every right it still has but the open descriptors; for the enclosure's init.
 pub fn forsake() -> Result<(), Errno> {
     sys::prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED)?;
     sys::set_capabilities(0)?;
     no_new_privileges()
 }
 
-/// Keeps only the calls a filter allows; for the shell's init, which enters nothing.
+/// Keeps only the calls a filter allows; for the enclosure's init, which enters nothing.
 pub fn keep_calls(filter: &[Instruction]) -> Result<(), Errno> {
     sys::load_filter(filter)
 }

@@ -1,4 +1,4 @@
-//! The gate: native code that takes one process into a shell and locks it in there.
+//! The gate: native code that takes one process into an enclosure and locks it in there.
 //!
 //! It is built twice from this source. As an ordinary library the zone master links it, for
 //! interpreters and commands that start by `exec`. As the freestanding `gate.so` the zygote loads

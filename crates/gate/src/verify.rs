@@ -159,7 +159,7 @@ fn listed(directory: i32) -> Result<u64, Errno> {
     }
 }
 
-/// Seen from the cgroup namespace that the shell's init made, this process is at the root of every
+/// Seen from the cgroup namespace that the enclosure's init made, this process is at the root of every
 /// hierarchy, that is: in the sandbox's own group.
 fn cgroups() -> Result<(), Errno> {
     let mut buffer = [0; PROC_FILE_BYTES_MAX];

@@ -27,7 +27,7 @@ const FIXED_FDS: usize = 5;
 /// The most descriptors that come with an entry: those, standard input and the cgroups.
 pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 1 + 8;
 
-/// A notice that a child was forked into its shell; `status` is 0 or the error number.
+/// A notice that a child was forked into its enclosure; `status` is 0 or the error number.
 pub const NOTICE_FORKED: u32 = 1;
 
 /// A notice that a child ended; `status` is its wait status.
@@ -45,14 +45,14 @@ pub struct Rlimit {
     pub value: u64,
 }
 
-/// What the zone master asks of a zygote: one child, in this shell, like this.
+/// What the zone master asks of a zygote: one child, in this enclosure, like this.
 ///
 /// Both ends are built from this file, so the bytes are the message. Descriptors come beside it: the
 /// pid namespace, the threshold, control, stdout, stderr, standard input if it is given, then one
 /// `cgroup.procs` per hierarchy.
 ///
-/// The threshold is a socket on which the other namespaces arrive once the shell stands. So a child
-/// can be forked while its shell is still being built.
+/// The threshold is a socket on which the other namespaces arrive once the enclosure stands. So a child
+/// can be forked while its enclosure is still being built.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct EntryRequest {
@@ -70,7 +70,7 @@ pub struct EntryRequest {
     pub gid: u32,
     /// The kernel's Landlock version, 0 for none.
     pub landlock: u32,
-    /// Not 0: a descriptor for standard input comes along; else it is the shell's /dev/null.
+    /// Not 0: a descriptor for standard input comes along; else it is the enclosure's /dev/null.
     pub has_stdin: u32,
     /// For tests: the number of the step that fails on purpose; 0 for none.
     pub fail_at: u32,
@@ -235,7 +235,7 @@ pub struct Span {
     pub size: usize,
 }
 
-/// How a child that could not enter its shell ends.
+/// How a child that could not enter its enclosure ends.
 const EXIT_NOT_ENTERED: i32 = 121;
 
 /// How a child ends that could not be told from its siblings.
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn silica_zygote_serve(
     }
 }
 
-/// In the child: enters the shell and locks in.
+/// In the child: enters the enclosure and locks in.
 fn enter_or_exit(entry: &Entry) {
     if let Err(refusal) = enter::enter(entry, FinalFilter::Inherited) {
         enter::report_refusal(entry, refusal);
@@ -318,7 +318,7 @@ fn tell_of_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
     sys::send(socket, bytes_of(&notice)).map(drop)
 }
 
-/// Waits for an entry request and points the next fork at its shell; reaps children meanwhile. None:
+/// Waits for an entry request and points the next fork at its enclosure; reaps children meanwhile. None:
 /// the zone master asks no more, or has gone.
 fn wait(socket: i32) -> Result<Option<Entry>, Errno> {
     loop {
@@ -356,7 +356,7 @@ fn take_request(socket: i32) -> Result<Option<Entry>, Errno> {
         .and_then(|entry| sys::setns(entry.pid_namespace(), CLONE_NEWPID).map(|()| entry));
     match aimed {
         Ok(entry) if length == size_of::<EntryRequest>() => Ok(Some(entry)),
-        // A shell that died meanwhile, or a request that makes no sense: that is its end, not ours.
+        // An enclosure that died meanwhile, or a request that makes no sense: that is its end, not ours.
         other => {
             for &fd in &fds[..count] {
                 sys::close(fd);

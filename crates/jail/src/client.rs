@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::cgroup::host::{self, Place};
+use crate::cgroup::host::{self, CgroupParent};
 use crate::protocol::{
-    self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, Verb, ZoneConfig, ZoneFacts,
+    self, Message, NumberedRequest, PACKET_BYTES_MAX, ZoneConfig, ZoneEvent, ZoneFacts,
+    ZoneFailure, ZoneReply, ZoneRequest,
 };
 
 /// How a zone is to be started.
@@ -49,7 +50,7 @@ pub enum ZoneError {
     Spawn(#[source] io::Error),
     /// The zone could not set itself up.
     #[error("the zone could not be set up at step {}", .0.step)]
-    Setup(#[source] Failure),
+    Setup(#[source] ZoneFailure),
     /// The conversation broke off.
     #[error("the zone process ended unexpectedly")]
     Gone,
@@ -69,12 +70,12 @@ pub enum Incoming {
         /// The request's number.
         number: u64,
         /// The outcome.
-        result: Result<Answer, Failure>,
+        result: Result<ZoneReply, ZoneFailure>,
         /// What came along.
         fds: Vec<OwnedFd>,
     },
     /// Something that happened.
-    Event(Event),
+    Event(ZoneEvent),
 }
 
 /// A running zone.
@@ -126,7 +127,7 @@ impl Zone {
     fn spawn(
         options: &ZoneOptions,
         slot: &Slot,
-        cgroups: &[Place],
+        cgroups: &[CgroupParent],
         ids: Option<&IdRange>,
     ) -> Result<(OwnedFd, Child, ZoneFacts), ZoneError> {
         let (socket, theirs) = protocol::pair().map_err(ZoneError::Spawn)?;
@@ -172,10 +173,10 @@ impl Zone {
     pub fn request(
         &self,
         number: u64,
-        verb: Verb,
+        request: ZoneRequest,
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), ZoneError> {
-        let sent = protocol::send(&self.socket, &Request { number, verb }, fds);
+        let sent = protocol::send(&self.socket, &NumberedRequest { number, request }, fds);
         sent.map_err(|error| match error.raw_os_error() {
             Some(libc::EMSGSIZE) => ZoneError::TooLong,
             Some(libc::EPIPE | libc::ECONNRESET) => ZoneError::Gone,
@@ -302,7 +303,7 @@ impl Slot {
     }
 
     /// Notes where this zone makes its groups, for whoever has to clear up after it.
-    fn record(&mut self, places: &[Place]) -> io::Result<()> {
+    fn record(&mut self, places: &[CgroupParent]) -> io::Result<()> {
         let paths: Vec<PathBuf> =
             places.iter().map(|place| place.parent.join(&self.name)).collect();
         self.file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! Commands: programs run in a shell that stands, beside whatever runs there already.
+//! Commands: programs run in an enclosure that stands, beside whatever runs there already.
 //!
 //! Owns what is asked for, what the entering process does between being locked in and becoming the
 //! program, and the words in which it tells the engine how that went. They travel on a socket that
@@ -44,7 +44,7 @@ pub enum Streams {
     Output,
     /// Pipes for output and input.
     OutputAndInput,
-    /// A terminal of the shell's own, made while the command starts.
+    /// A terminal of the enclosure's own, made while the command starts.
     Terminal(TerminalSize),
 }
 
@@ -206,7 +206,7 @@ fn try_carry_out(
     Err((Step::Exec, execute(&errand.arguments, &errand.environment)))
 }
 
-/// Makes a terminal of the shell's own devpts and sits down at it; leaves its other side behind.
+/// Makes a terminal of the enclosure's own devpts and sits down at it; leaves its other side behind.
 fn take_terminal(size: TerminalSize, other_side: &mut Option<OwnedFd>) -> io::Result<()> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let other_side = other_side.insert(rustix::pty::openpt(flags)?);
@@ -240,7 +240,7 @@ fn execute(arguments: &[CString], environment: &[CString]) -> io::Error {
         let error = sys::execute(&candidate, arguments, environment);
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) => {}
-            // As a shell does: another place may hold one that can be run.
+            // As an enclosure does: another place may hold one that can be run.
             Some(libc::EACCES) => reason = error,
             _ => return error,
         }

@@ -1,16 +1,16 @@
-//! Linux confinement: zone, shell, enter. Knows nothing of Python, HTTP or what files mean.
+//! Linux confinement: zone, enclosure, enter. Knows nothing of Python, HTTP or what files mean.
 //!
 //! The engine holds a [`client::Zone`]; behind it stands a zone master process ([`zone`]) that makes
-//! shells ([`shell`]) and puts processes into them through the gate. See `ARCHITECTURE.md`.
+//! enclosures ([`enclosure`]) and puts processes into them through the gate. See `ARCHITECTURE.md`.
 
 pub mod cgroup;
 pub mod client;
 pub mod command;
+pub mod enclosure;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod protocol;
 pub mod seccomp;
-pub mod shell;
 mod sys;
 mod zone;
 

@@ -15,7 +15,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::host::Place;
+use crate::cgroup::host::CgroupParent;
 use crate::cgroup::{Gauge, Usage};
 use crate::command::CommandLine;
 
@@ -25,9 +25,9 @@ pub(crate) const PACKET_BYTES_MAX: usize = 128 * 1024;
 /// The most descriptors beside one packet.
 pub(crate) const PACKET_FDS_MAX: usize = 32;
 
-/// What is baked into a shell. Two shells with equal specifications are interchangeable.
+/// What is baked into an enclosure. Two enclosures with equal specifications are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShellSpec {
+pub struct EnclosureSpec {
     /// The template, by the name it was added under.
     pub template: String,
     /// Memory of all processes and files together.
@@ -98,20 +98,20 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
 }
 
-/// How an interpreter comes into a shell.
+/// Where an interpreter in an enclosure comes from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum Origin {
     /// A fork of the template's zygote.
-    Fork,
+    Zygote,
     /// A program of its own, never forked from anything warm.
-    Exec(Program),
+    Program(Program),
 }
 
 /// What the engine asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verb {
+pub enum ZoneRequest {
     /// Makes a template known; descriptors in the order guest, root, system.
     AddTemplate(TemplateLayers),
     /// Keeps a zygote of the template running from now on.
@@ -125,26 +125,26 @@ pub enum Verb {
         /// Replace it after this long.
         age_ms_max: u64,
     },
-    /// Makes a shell; descriptors are the inputs. The reply brings a pidfd of the shell's init and
-    /// a directory with `workspace`, `home`, `tmp`.
-    CreateShell {
+    /// Makes an enclosure; descriptors are the inputs. The reply brings the directory that
+    /// holds `workspace`, `home` and `tmp`, and a file for each gauge.
+    CreateEnclosure {
         /// The engine's number for it.
-        shell: u64,
+        enclosure: u64,
         /// What is baked in.
-        spec: ShellSpec,
+        spec: EnclosureSpec,
         /// Read-only inputs.
         inputs: Vec<InputMount>,
         /// For tests: the step that fails.
         fail_at: u32,
     },
-    /// Puts an interpreter into a shell; descriptors are control, stdout, stderr.
+    /// Puts an interpreter into an enclosure; descriptors are control, stdout, stderr.
     Enter {
-        /// The shell.
-        shell: u64,
+        /// The enclosure.
+        enclosure: u64,
         /// The engine's number for the interpreter.
         kernel: u64,
         /// Fork or program.
-        how: How,
+        origin: Origin,
         /// For tests: the step that fails.
         fail_at: u32,
     },
@@ -155,11 +155,11 @@ pub enum Verb {
         /// The signal.
         signal: i32,
     },
-    /// Starts a command in a shell; descriptors are its report, then stdout, stderr and stdin as far
+    /// Starts a command in an enclosure; descriptors are its report, then stdout, stderr and stdin as far
     /// as its streams are pipes. How the start went is told by the report.
     StartCommand {
-        /// The shell.
-        shell: u64,
+        /// The enclosure.
+        enclosure: u64,
         /// The engine's number for the command.
         command: u64,
         /// What to run.
@@ -174,29 +174,29 @@ pub enum Verb {
         /// The signal.
         signal: i32,
     },
-    /// Kills everything in a shell; the reply comes when the kernel has been told.
+    /// Kills everything in an enclosure; the reply comes when the kernel has been told.
     Kill {
-        /// The shell.
-        shell: u64,
+        /// The enclosure.
+        enclosure: u64,
     },
-    /// Ends a shell and everything in it; the reply comes when nothing is left, but for its group, empty, perhaps.
+    /// Ends an enclosure and everything in it; the reply comes when nothing is left, but for its group, empty, perhaps.
     Destroy {
-        /// The shell.
-        shell: u64,
+        /// The enclosure.
+        enclosure: u64,
     },
 }
 
-/// A numbered verb.
+/// A numbered request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct NumberedRequest {
     pub(crate) number: u64,
-    pub(crate) verb: Verb,
+    pub(crate) request: ZoneRequest,
 }
 
 /// Something that was asked for and could not be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{step}: {message}")]
-pub struct Failure {
+pub struct ZoneFailure {
     /// The step that failed, by a stable name.
     pub step: String,
     /// The system's reason.
@@ -205,7 +205,7 @@ pub struct Failure {
     pub errno: Option<i32>,
 }
 
-impl Failure {
+impl ZoneFailure {
     pub(crate) fn new(step: &str, error: &io::Error) -> Self {
         Self { step: step.to_owned(), message: error.to_string(), errno: error.raw_os_error() }
     }
@@ -220,19 +220,19 @@ impl Failure {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     Ready(ZoneFacts),
-    Failed(Failure),
-    Reply { number: u64, result: Result<Answer, Failure> },
-    Event(Event),
+    Failed(ZoneFailure),
+    Reply { number: u64, result: Result<ZoneReply, ZoneFailure> },
+    Event(ZoneEvent),
 }
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ZoneReply {
     /// It is done.
     Done,
-    /// The shell stands. With it come its writable directory, and a file for each gauge.
-    Shell {
+    /// The enclosure stands. With it come its writable directory, and a file for each gauge.
+    Enclosure {
         /// What measures it.
         gauges: Vec<Gauge>,
         /// What they show that is not to be counted.
@@ -245,7 +245,7 @@ pub enum Answer {
 /// Something that happened without being asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum ZoneEvent {
     /// An interpreter ended.
     KernelExited {
         /// The interpreter.
@@ -259,14 +259,14 @@ pub enum Event {
         command: u64,
         /// How.
         exit: Exit,
-        /// How many processes of the shell were killed for lack of memory since it started.
+        /// How many processes of the enclosure were killed for lack of memory since it started.
         oom_kills: u64,
     },
-    /// A shell's init ended without being told to. Kernels and commands that were killed along with
+    /// An enclosure's init ended without being told to. Kernels and commands that were killed along with
     /// it have no event of their own.
-    ShellExited {
-        /// The shell.
-        shell: u64,
+    EnclosureExited {
+        /// The enclosure.
+        enclosure: u64,
         /// What it had used by then.
         usage: Usage,
     },
@@ -311,7 +311,7 @@ pub struct ZoneFacts {
     /// Whether each sandbox has a host user id of its own.
     pub unique_ids: bool,
     /// The cgroup hierarchies in use.
-    pub cgroups: Vec<Place>,
+    pub cgroups: Vec<CgroupParent>,
     /// Whether swap is limited along with memory, or the host has none.
     pub swap_limited: bool,
     /// The kernel's Landlock version, 0 for none.
@@ -324,7 +324,7 @@ pub(crate) struct ZoneConfig {
     /// Names the zone's groups.
     pub(crate) name: String,
     /// Where groups are made; empty for none.
-    pub(crate) cgroups: Vec<Place>,
+    pub(crate) cgroups: Vec<CgroupParent>,
     /// The first of 65 536 host ids, or none to map only the caller's own.
     pub(crate) id_base: Option<u32>,
 }

@@ -11,5 +11,5 @@ mod tests;
 pub use compile::compile;
 pub use rules::{Action, Check, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule, Verdict, verdict};
 
-/// The filter of the shell's init, which only ever reaps.
+/// The filter of the enclosure's init, which only ever reaps.
 pub(crate) const INIT_RULES: &[Rule] = rules::INIT_RULES;

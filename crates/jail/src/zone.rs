@@ -1,4 +1,4 @@
-//! The zone: one small process that makes and ends all shells of one engine.
+//! The zone: one small process that makes and ends all enclosures of one engine.
 //!
 //! `launch` runs in the host's namespaces, forks the zone master into its own and then only waits;
 //! `master` is the master's loop. The master is the first process of its pid namespace: whatever

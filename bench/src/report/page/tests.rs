@@ -32,8 +32,8 @@ pub(crate) fn example() -> Results {
     rate.add("bubblewrap", false, 100.0);
     let mut steps = Table::new("steps-shell", "ms", Better::Less);
     steps.rows = vec![
-        row("shell-groups", true, 0.25),
-        row("shell-fork", true, 0.5),
+        row("enclosure-groups", true, 0.25),
+        row("enclosure-fork", true, 0.5),
         row("nothing fails", true, 4.0),
     ];
     let points = vec![(1.0, 8.0), (1000.0, 9.5)];

@@ -1,4 +1,4 @@
-//! Several processes in one shell, asked for by the jail's own verbs.
+//! Several processes in one enclosure, asked for by the jail's own verbs.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use silica_engine::ZygotePolicy;
 use silica_engine::template::{Home, Manifest, TemplateName, load};
 use silica_jail::client::{Incoming, Zone, ZoneOptions, detach};
 use silica_jail::protocol::{
-    Answer, Event, Exit, Failure, How, Program, ShellSpec, Source, SystemDirectory, TemplateLayers,
-    Verb,
+    EnclosureSpec, Exit, Origin, Program, Source, SystemDirectory, TemplateLayers, ZoneEvent,
+    ZoneFailure, ZoneReply, ZoneRequest,
 };
 
 use crate::ground::{EVERYTHING, Ground, PATIENCE, PYTHON, SILICA, start_engine};
@@ -21,7 +21,7 @@ struct Talk {
     zone: Zone,
     manifest: Manifest,
     packet: Vec<u8>,
-    events: Vec<Event>,
+    events: Vec<ZoneEvent>,
     next: u64,
 }
 
@@ -55,7 +55,7 @@ impl Talk {
             directory.source = layer(Path::new(&directory.path), &mut fds);
         }
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        talk.ask(Verb::AddTemplate(layers), &fds).unwrap();
+        talk.ask(ZoneRequest::AddTemplate(layers), &fds).unwrap();
         talk
     }
 
@@ -78,14 +78,18 @@ impl Talk {
         }
     }
 
-    fn send(&mut self, verb: Verb, fds: &[BorrowedFd<'_>]) -> u64 {
+    fn send(&mut self, request: ZoneRequest, fds: &[BorrowedFd<'_>]) -> u64 {
         self.next += 1;
-        self.zone.request(self.next, verb, fds).unwrap();
+        self.zone.request(self.next, request, fds).unwrap();
         self.next
     }
 
-    fn ask(&mut self, verb: Verb, fds: &[BorrowedFd<'_>]) -> Result<Answer, Failure> {
-        let asked = self.send(verb, fds);
+    fn ask(
+        &mut self,
+        request: ZoneRequest,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<ZoneReply, ZoneFailure> {
+        let asked = self.send(request, fds);
         loop {
             match self.zone.receive(&mut self.packet).unwrap() {
                 Incoming::Reply { number, result, .. } if number == asked => return result,
@@ -96,7 +100,7 @@ impl Talk {
     }
 
     /// Waits for an event.
-    fn event(&mut self, wanted: impl Fn(&Event) -> bool) {
+    fn event(&mut self, wanted: impl Fn(&ZoneEvent) -> bool) {
         while !self.events.iter().any(&wanted) {
             if let Incoming::Event(event) = self.zone.receive(&mut self.packet).unwrap() {
                 self.events.push(event);
@@ -104,8 +108,8 @@ impl Talk {
         }
     }
 
-    fn shell(&mut self, shell: u64) {
-        let spec = ShellSpec {
+    fn enclosure(&mut self, enclosure: u64) {
+        let spec = EnclosureSpec {
             template: PYTHON.to_owned(),
             memory_bytes: 512 << 20,
             cpu_millis: 1000,
@@ -115,18 +119,19 @@ impl Talk {
             file_bytes: 64 << 20,
             cpu_seconds: 60,
         };
-        let verb = Verb::CreateShell { shell, spec, inputs: Vec::new(), fail_at: 0 };
-        let made = self.ask(verb, &[]);
-        assert!(matches!(made, Ok(Answer::Shell { .. })), "{made:?}");
+        let request =
+            ZoneRequest::CreateEnclosure { enclosure, spec, inputs: Vec::new(), fail_at: 0 };
+        let made = self.ask(request, &[]);
+        assert!(matches!(made, Ok(ZoneReply::Enclosure { .. })), "{made:?}");
     }
 
-    fn kernel(&mut self, shell: u64, kernel: u64, how: How, fail_at: u32) -> Speaker {
+    fn kernel(&mut self, enclosure: u64, kernel: u64, origin: Origin, fail_at: u32) -> Speaker {
         let (ours, control) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         let (stdout, guest_stdout) = std::io::pipe().unwrap();
         let fds = [control.as_fd(), guest_stdout.as_fd(), guest_stdout.as_fd()];
-        let entered = self.ask(Verb::Enter { shell, kernel, how, fail_at }, &fds);
-        assert_eq!(entered, Ok(Answer::Entered));
+        let entered = self.ask(ZoneRequest::Enter { enclosure, kernel, origin, fail_at }, &fds);
+        assert_eq!(entered, Ok(ZoneReply::Entered));
         Speaker { control: ours, stdout }
     }
 }
@@ -194,23 +199,23 @@ fn layer(path: &Path, fds: &mut Vec<OwnedFd>) -> Source {
 }
 
 #[test]
-fn one_shell_holds_several_kernels_of_both_kinds() {
+fn one_enclosure_holds_several_kernels_of_both_kinds() {
     let ground = Ground::new(PYTHON);
     let mut talk = Talk::start(&ground);
-    let zygote = Verb::StartZygote {
+    let zygote = ZoneRequest::StartZygote {
         template: PYTHON.to_owned(),
         program: talk.python("zygote.py"),
         forks_max: 1000,
         age_ms_max: 600_000,
     };
     talk.ask(zygote, &[]).unwrap();
-    talk.event(|event| matches!(event, Event::ZygoteReady { .. }));
-    talk.shell(1);
-    let fresh = How::Exec(talk.python("fresh.py"));
-    let hows = [How::Fork, fresh.clone(), How::Fork, fresh.clone(), How::Fork];
+    talk.event(|event| matches!(event, ZoneEvent::ZygoteReady { .. }));
+    talk.enclosure(1);
+    let fresh = Origin::Program(talk.python("fresh.py"));
+    let origins = [Origin::Zygote, fresh.clone(), Origin::Zygote, fresh.clone(), Origin::Zygote];
     let mut kernels = Vec::new();
-    for (number, how) in (10..).zip(hows) {
-        let mut kernel = talk.kernel(1, number, how, 0);
+    for (number, origin) in (10..).zip(origins) {
+        let mut kernel = talk.kernel(1, number, origin, 0);
         assert_eq!(kernel.hear()["type"], "hello");
         kernels.push(kernel);
     }
@@ -225,11 +230,11 @@ fn one_shell_holds_several_kernels_of_both_kinds() {
     }
     // One that fails to enter does so alone, at whichever step.
     for step in silica_gate::Step::ALL {
-        for how in [How::Fork, fresh.clone()] {
-            let mut refused = talk.kernel(1, 50, how, step as u32);
+        for origin in [Origin::Zygote, fresh.clone()] {
+            let mut refused = talk.kernel(1, 50, origin, step as u32);
             let word = refused.hear();
             assert_eq!((&word["type"], &word["step"]), (&"refused".into(), &step.name().into()));
-            talk.event(|event| matches!(event, Event::KernelExited { kernel: 50, .. }));
+            talk.event(|event| matches!(event, ZoneEvent::KernelExited { kernel: 50, .. }));
             talk.events.clear();
         }
     }
@@ -237,18 +242,18 @@ fn one_shell_holds_several_kernels_of_both_kinds() {
         assert_eq!(kernel.run("print(mine.name)"), format!("/tmp/{number}"));
     }
     // One is killed, the others stay.
-    talk.ask(Verb::Signal { kernel: 12, signal: 9 }, &[]).unwrap();
-    talk.event(|event| *event == Event::KernelExited { kernel: 12, exit: Exit::Signal(9) });
+    talk.ask(ZoneRequest::Signal { kernel: 12, signal: 9 }, &[]).unwrap();
+    talk.event(|event| *event == ZoneEvent::KernelExited { kernel: 12, exit: Exit::Signal(9) });
     kernels.remove(2);
     for kernel in &mut kernels {
         assert_eq!(kernel.run("print(len(os.listdir('/tmp')))"), "5");
     }
-    assert_eq!(talk.ask(Verb::Destroy { shell: 1 }, &[]), Ok(Answer::Done));
+    assert_eq!(talk.ask(ZoneRequest::Destroy { enclosure: 1 }, &[]), Ok(ZoneReply::Done));
     for kernel in &mut kernels {
         assert_eq!(kernel.control.read(&mut [0]).unwrap(), 0);
     }
     let (one, _other) = UnixStream::pair().unwrap();
-    let late = Verb::Enter { shell: 1, kernel: 99, how: How::Fork, fail_at: 0 };
+    let late = ZoneRequest::Enter { enclosure: 1, kernel: 99, origin: Origin::Zygote, fail_at: 0 };
     let late = talk.ask(late, &[one.as_fd(); 3]);
-    assert_eq!(late.unwrap_err().step, "enter-shell");
+    assert_eq!(late.unwrap_err().step, "enter-enclosure");
 }

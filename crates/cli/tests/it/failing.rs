@@ -2,7 +2,7 @@
 //! engine goes on.
 
 use silica_engine::{CreateOptions, Engine, Faults, Interpreter};
-use silica_jail::shell;
+use silica_jail::enclosure;
 
 use crate::ground::{
     GONE_WITHIN, Ground, PYTHON, assert_works, below, descriptors, print, soon, uncollected,
@@ -95,24 +95,24 @@ async fn check(interpreter: Interpreter, faults: &[(&str, Faults)]) {
     assert!(ground.groups().is_empty());
 }
 
-fn shell_faults() -> Vec<(&'static str, Faults)> {
-    let fault = |step: &shell::Step| Faults { shell_step: *step as u32, enter_step: 0 };
-    shell::Step::ALL.iter().map(|step| (step.name(), fault(step))).collect()
+fn enclosure_faults() -> Vec<(&'static str, Faults)> {
+    let fault = |step: &enclosure::Step| Faults { enclosure_step: *step as u32, enter_step: 0 };
+    enclosure::Step::ALL.iter().map(|step| (step.name(), fault(step))).collect()
 }
 
 fn enter_faults() -> Vec<(&'static str, Faults)> {
-    let fault = |step: &silica_gate::Step| Faults { shell_step: 0, enter_step: *step as u32 };
+    let fault = |step: &silica_gate::Step| Faults { enclosure_step: 0, enter_step: *step as u32 };
     silica_gate::Step::ALL.iter().map(|step| (step.name(), fault(step))).collect()
 }
 
 #[tokio::test]
-async fn shell_for_a_fork_fails_cleanly_at_each_step() {
-    check(Interpreter::Forked, &shell_faults()).await;
+async fn enclosure_for_a_fork_fails_cleanly_at_each_step() {
+    check(Interpreter::Forked, &enclosure_faults()).await;
 }
 
 #[tokio::test]
-async fn shell_for_a_fresh_interpreter_fails_cleanly_at_each_step() {
-    check(Interpreter::Fresh, &shell_faults()).await;
+async fn enclosure_for_a_fresh_interpreter_fails_cleanly_at_each_step() {
+    check(Interpreter::Fresh, &enclosure_faults()).await;
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn many_failures_and_ends_leave_nothing() {
     }
     let before = settled(&engine, &ground).await;
     for round in 0..10 {
-        let faults = shell_faults()[round].1;
+        let faults = enclosure_faults()[round].1;
         drop(engine.create(&CreateOptions { faults, ..honest.clone() }).await);
         let sandbox = engine.create(&honest).await.unwrap();
         // Neither waited for nor destroyed.

@@ -52,9 +52,9 @@ async fn end(engine: silica_engine::Engine, sandbox: Sandbox) {
 async fn new_sandbox_holds_its_places_and_no_other_inode() {
     let ground = Ground::new(PYTHON);
     let (engine, mut sandbox) = sandbox(&ground).await;
-    assert_eq!(sandbox.files().space().1, silica_jail::shell::WRITABLE_INODES);
+    assert_eq!(sandbox.files().space().1, silica_jail::enclosure::WRITABLE_INODES);
     print(&mut sandbox, "open('a', 'w').close(); print('made')").await;
-    assert_eq!(sandbox.files().space().1, silica_jail::shell::WRITABLE_INODES + 1);
+    assert_eq!(sandbox.files().space().1, silica_jail::enclosure::WRITABLE_INODES + 1);
     end(engine, sandbox).await;
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use silica_jail::client::ZoneError;
 use silica_jail::command::{self as jail, CommandLine, Word};
-use silica_jail::protocol::{Program, Verb};
+use silica_jail::protocol::{Program, ZoneRequest};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -53,20 +53,20 @@ impl Commands {
         }
     }
 
-    /// Starts a command in a shell; returns once the program runs.
+    /// Starts a command in an enclosure; returns once the program runs.
     pub(crate) async fn start(
         &self,
         zone: &ZoneHandle,
-        shell: u64,
+        enclosure: u64,
         spec: &CommandSpec,
     ) -> Result<Command, CommandError> {
         spec.check()?;
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = Arc::new(permit.map_err(|_| CommandError::TooMany)?);
         let (report, ours, theirs) = connect(spec, &permit).map_err(CommandError::Streams)?;
-        let mut starting = Starting::new(zone, shell, permit);
+        let mut starting = Starting::new(zone, enclosure, permit);
         let wanted = command_line(spec, &self.surroundings);
-        starting.ask(shell, wanted, spec.fail_at, theirs).await.map_err(not_asked)?;
+        starting.ask(enclosure, wanted, spec.fail_at, theirs).await.map_err(not_asked)?;
         let heard = tokio::time::timeout(START_PATIENCE, listen(report)).await;
         let heard = heard.map_err(|_| CommandError::Slow)?.map_err(CommandError::Streams)?;
         let (process_id, terminal) = match heard {
@@ -101,22 +101,22 @@ enum State {
 }
 
 impl<'a> Starting<'a> {
-    fn new(zone: &'a ZoneHandle, shell: u64, permit: Permit) -> Self {
+    fn new(zone: &'a ZoneHandle, enclosure: u64, permit: Permit) -> Self {
         let id = zone.number();
-        let life = zone.watch_command(shell, id, permit);
+        let life = zone.watch_command(enclosure, id, permit);
         Self { id, zone, life, state: State::Absent }
     }
 
     /// Has the zone fork; closes the descriptors here, so that the ends of streams show.
     async fn ask(
         &mut self,
-        shell: u64,
+        enclosure: u64,
         line: CommandLine,
         fail_at: u32,
         fds: Vec<OwnedFd>,
     ) -> Result<(), CallError> {
-        let verb = Verb::StartCommand { shell, command: self.id, line, fail_at };
-        self.state = State::Asked(self.zone.send(verb, &borrowed(&fds))?);
+        let request = ZoneRequest::StartCommand { enclosure, command: self.id, line, fail_at };
+        self.state = State::Asked(self.zone.send(request, &borrowed(&fds))?);
         drop(fds);
         if let State::Asked(answer) = &mut self.state {
             let answer = answer.await;
@@ -158,7 +158,7 @@ impl Drop for Starting<'_> {
 /// Kills a command and waits for nothing.
 fn kill(zone: &ZoneHandle, command: u64) {
     // A zone that has gone took it along.
-    let _ = zone.send(Verb::SignalCommand { command, signal: SIGKILL }, &[]);
+    let _ = zone.send(ZoneRequest::SignalCommand { command, signal: SIGKILL }, &[]);
 }
 
 /// What the report of an entering command came to.
@@ -247,7 +247,9 @@ pub(super) fn command_line(spec: &CommandSpec, surroundings: &Surroundings) -> C
 /// Why the zone did not even try.
 fn not_asked(error: CallError) -> CommandError {
     match error {
-        CallError::Failed(failure) if failure.step == "enter-shell" => CommandError::SandboxDied,
+        CallError::Failed(failure) if failure.step == "enter-enclosure" => {
+            CommandError::SandboxDied
+        }
         CallError::Gone => CommandError::SandboxDied,
         CallError::Zone(ZoneError::TooLong) => CommandError::TooLarge,
         error => CommandError::Zone(error),

@@ -180,8 +180,8 @@ async fn sandbox_that_was_ended_by_its_owner_ends_its_commands() {
     let mut died = watches.add(2, 20, permit());
     let mut killed = watches.add(3, 30, permit());
     let mut fine = watches.add(3, 31, permit());
-    watches.forget_shell(1);
-    watches.shell_died(2, true);
+    watches.forget_enclosure(1);
+    watches.enclosure_died(2, true);
     watches.exited(30, Exit::Signal(9), 1);
     watches.exited(31, Exit::Status(0), 1);
     let end = |exit, out_of_memory| CommandEnd { exit, out_of_memory };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, Stat};
-use silica_jail::shell::WRITABLE_INODES;
+use silica_jail::enclosure::WRITABLE_INODES;
 
 use super::survey::{Bounds, Seen, Then, shown, survey};
 use super::{DEPTH_MAX, FileError, Files, beneath};

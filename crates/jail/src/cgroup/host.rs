@@ -12,7 +12,7 @@ use super::{Controller, Hierarchy, Version};
 
 /// Where the zone's group in one hierarchy is or would be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct CgroupParent {
     /// The interface spoken there.
     pub version: Version,
     /// The controllers Silica uses there.
@@ -25,7 +25,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Usable hierarchies.
-    pub places: Vec<Place>,
+    pub places: Vec<CgroupParent>,
     /// A sentence for each controller that cannot be used.
     pub missing: Vec<(Controller, String)>,
 }
@@ -43,21 +43,21 @@ struct Mount {
 pub fn survey() -> Survey {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let own = own_groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
-    let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    let mut places: BTreeMap<PathBuf, CgroupParent> = BTreeMap::new();
     let mut missing = Vec::new();
     let mut unified = Vec::new();
     for controller in Controller::ALL {
         match find_v1(controller, &mounts, &own) {
             Some(Ok(parent)) => places
                 .entry(parent.clone())
-                .or_insert(Place { version: Version::V1, controllers: Vec::new(), parent })
+                .or_insert(CgroupParent { version: Version::V1, controllers: Vec::new(), parent })
                 .controllers
                 .push(controller),
             Some(Err(reason)) => missing.push((controller, reason)),
             None => unified.push(controller),
         }
     }
-    let mut places: Vec<Place> = places.into_values().collect();
+    let mut places: Vec<CgroupParent> = places.into_values().collect();
     match mounts.iter().find(|mount| mount.version == Version::V2) {
         _ if unified.is_empty() => {}
         Some(mount) => {
@@ -133,8 +133,8 @@ pub(super) fn find_v2(
     wanted: &[Controller],
     top: &Path,
     start: &Path,
-) -> (Option<Place>, Vec<(Controller, String)>) {
-    let mut best: Option<Place> = None;
+) -> (Option<CgroupParent>, Vec<(Controller, String)>) {
+    let mut best: Option<CgroupParent> = None;
     let mut refusal = None;
     for directory in start.ancestors().take_while(|ancestor| ancestor.starts_with(top)) {
         // Made by us, and only to be out of the way.
@@ -147,7 +147,11 @@ pub(super) fn find_v2(
         }
         let controllers = offered(directory, wanted);
         if best.as_ref().is_none_or(|best| controllers.len() > best.controllers.len()) {
-            best = Some(Place { version: Version::V2, controllers, parent: directory.to_owned() });
+            best = Some(CgroupParent {
+                version: Version::V2,
+                controllers,
+                parent: directory.to_owned(),
+            });
         }
     }
     let has = |controller| best.as_ref().is_some_and(|best| best.controllers.contains(controller));
@@ -250,14 +254,14 @@ pub(super) const ASIDE_GROUP: &str = "silica-host";
 
 /// Makes the zone's group at each place and gives it to `owner`. Returns the hierarchies opened.
 pub(crate) fn prepare(
-    places: &[Place],
+    places: &[CgroupParent],
     name: &str,
     owner: Option<u32>,
 ) -> io::Result<Vec<Hierarchy>> {
     places.iter().map(|place| prepare_one(place, name, owner)).collect()
 }
 
-fn prepare_one(place: &Place, name: &str, owner: Option<u32>) -> io::Result<Hierarchy> {
+fn prepare_one(place: &CgroupParent, name: &str, owner: Option<u32>) -> io::Result<Hierarchy> {
     let directory = place.parent.join(name);
     let zone = directory.join(ZONE_GROUP);
     match place.version {
@@ -275,7 +279,7 @@ fn prepare_one(place: &Place, name: &str, owner: Option<u32>) -> io::Result<Hier
     Ok(Hierarchy { version: place.version, controllers: place.controllers.clone(), directory })
 }
 
-fn switches(place: &Place) -> Vec<String> {
+fn switches(place: &CgroupParent) -> Vec<String> {
     let limiting = |controller: &&Controller| **controller != Controller::Cpuacct;
     place.controllers.iter().filter(limiting).map(|one| format!("+{}", one.name())).collect()
 }
@@ -285,7 +289,7 @@ fn switches(place: &Place) -> Vec<String> {
 const ENABLE_ATTEMPTS: u32 = 16;
 
 /// Makes a v2 group and turns the controllers on for its children.
-fn enable(place: &Place, directory: &Path) -> io::Result<()> {
+fn enable(place: &CgroupParent, directory: &Path) -> io::Result<()> {
     let switches = switches(place).join(" ");
     let control = directory.join("cgroup.subtree_control");
     let mut result = Ok(());
@@ -304,7 +308,7 @@ fn enable(place: &Place, directory: &Path) -> io::Result<()> {
 
 /// Turns the controllers on for the children of `place`; moves the engine and what it started aside
 /// if they are in the way.
-fn open_up(place: &Place, switches: &str) -> io::Result<()> {
+fn open_up(place: &CgroupParent, switches: &str) -> io::Result<()> {
     // The launcher does this, whose parent is the engine that surveyed the group.
     let engine = std::os::unix::process::parent_id();
     let control = place.parent.join("cgroup.subtree_control");
@@ -335,7 +339,7 @@ fn move_all(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Undoes what `open_up` did to make room, once the zone's groups are gone. A group whose children
 /// have controllers lets nobody in, so without this it could be used for one engine only.
-pub(crate) fn move_back(place: &Place) -> io::Result<()> {
+pub(crate) fn move_back(place: &CgroupParent) -> io::Result<()> {
     let aside = place.parent.join(ASIDE_GROUP);
     let engine = std::os::unix::process::parent_id();
     if place.version != Version::V2 || !holds_only(&aside.join("cgroup.procs"), engine) {
@@ -361,7 +365,7 @@ fn hand_over(directory: &Path, owner: u32) -> io::Result<()> {
 }
 
 /// Moves a process of the zone into the zone's own child group.
-pub(crate) fn place_zone(places: &[Place], name: &str, pid: i32) -> io::Result<()> {
+pub(crate) fn place_zone(places: &[CgroupParent], name: &str, pid: i32) -> io::Result<()> {
     for place in places {
         let procs = place.parent.join(name).join(ZONE_GROUP).join("cgroup.procs");
         fs::write(procs, pid.to_string())?;

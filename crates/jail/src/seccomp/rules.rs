@@ -127,7 +127,7 @@ pub fn verdict(rules: &[Rule], number: u32) -> Verdict {
     }
 }
 
-/// What the shell's init may do once it is set up: reap, and nothing else.
+/// What the enclosure's init may do once it is set up: reap, and nothing else.
 pub(crate) const INIT_RULES: &[Rule] = &[Rule {
     calls: &[
         ("rt_sigtimedwait", number(libc::SYS_rt_sigtimedwait)),
@@ -288,7 +288,7 @@ pub const RULES: &[Rule] = &[
             ("pidfd_send_signal", number(libc::SYS_pidfd_send_signal)),
         ],
         action: Action::Allow,
-        reason: "Processes and programs: subprocess, multiprocessing and shells.",
+        reason: "Processes and programs: subprocess, multiprocessing and enclosures.",
     },
     Rule {
         calls: &[
@@ -426,7 +426,7 @@ pub const RULES: &[Rule] = &[
             ("landlock_restrict_self", number(libc::SYS_landlock_restrict_self)),
         ],
         action: Action::Allow,
-        reason: "Entering a shell. A second filter takes these away before the first user instruction.",
+        reason: "Entering an enclosure. A second filter takes these away before the first user instruction.",
     },
     Rule {
         calls: &[("clone", number(libc::SYS_clone))],

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, Signal};
 
 use crate::cgroup::{Groups, host};
-use crate::protocol::{self, Failure, Message, PACKET_BYTES_MAX, ZoneConfig, ZoneFacts};
+use crate::protocol::{self, Message, PACKET_BYTES_MAX, ZoneConfig, ZoneFacts, ZoneFailure};
 use crate::sys::{self, Forked};
 use crate::zone::{layout, master};
 
@@ -35,15 +35,15 @@ pub fn run() -> i32 {
     }
 }
 
-fn fail(step: &'static str) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::new(step, &error)
+fn fail(step: &'static str) -> impl Fn(io::Error) -> ZoneFailure {
+    move |error| ZoneFailure::new(step, &error)
 }
 
-fn start(engine: &OwnedFd) -> Result<i32, Failure> {
+fn start(engine: &OwnedFd) -> Result<i32, ZoneFailure> {
     let mut packet = vec![0; PACKET_BYTES_MAX];
     let (length, _) = protocol::receive(engine, &mut packet)
         .map_err(fail("zone-config"))?
-        .ok_or_else(|| Failure::because("zone-config", "the engine has gone"))?;
+        .ok_or_else(|| ZoneFailure::because("zone-config", "the engine has gone"))?;
     let config: ZoneConfig = protocol::parse(&packet[..length]).map_err(fail("zone-config"))?;
     // The engine's death must end this process even while it waits.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -70,17 +70,17 @@ fn start(engine: &OwnedFd) -> Result<i32, Failure> {
     }
 }
 
-/// Descriptors in flight count against this limit, and the engine may ask for many shells at once.
+/// Descriptors in flight count against this limit, and the engine may ask for many enclosures at once.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Only lowers how many shells can be made at once.
+    // Only lowers how many enclosures can be made at once.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Writes the master's id maps, lets it go, and waits for its end.
-fn supervise(pid: Pid, master: &OwnedFd, config: &ZoneConfig) -> Result<i32, Failure> {
+fn supervise(pid: Pid, master: &OwnedFd, config: &ZoneConfig) -> Result<i32, ZoneFailure> {
     write_maps(pid, config.id_base).map_err(fail("zone-ids"))?;
     host::place_zone(&config.cgroups, &config.name, pid.as_raw_nonzero().get())
         .map_err(fail("zone-groups"))?;
@@ -133,23 +133,23 @@ fn settle(
     launcher: &OwnedFd,
     config: &ZoneConfig,
     swap_limited: bool,
-) -> Result<ZoneFacts, Failure> {
+) -> Result<ZoneFacts, ZoneFailure> {
     let io_fail = |step: &'static str| move |errno: rustix::io::Errno| fail(step)(errno.into());
     let mut go = [0; 1];
     if rustix::io::read(launcher, &mut go).map_err(io_fail("zone-ids"))? != 1 {
-        return Err(Failure::because("zone-ids", "the launcher has gone"));
+        return Err(ZoneFailure::because("zone-ids", "the launcher has gone"));
     }
     sys::set_ids(0, 0).map_err(fail("zone-ids"))?;
     if config.id_base.is_some() {
         sys::drop_groups().map_err(fail("zone-ids"))?;
     }
-    // Shells' id maps are written through /proc, which must be this user's.
+    // Enclosures' id maps are written through /proc, which must be this user's.
     sys::set_dumpable(true).map_err(fail("zone-ids"))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(io_fail("zone-start"))?;
     // A launcher that died before that line sends no signal any more.
     if hung_up(launcher).map_err(io_fail("zone-start"))? {
-        return Err(Failure::because("zone-start", "the launcher has gone"));
+        return Err(ZoneFailure::because("zone-start", "the launcher has gone"));
     }
     layout::build(config.id_base.is_none()).map_err(fail("zone-root"))?;
     Ok(ZoneFacts {

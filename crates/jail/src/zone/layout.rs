@@ -1,7 +1,7 @@
-//! The zone's own root: a small file tree out of which shells and zygotes are built.
+//! The zone's own root: a small file tree out of which enclosures and zygotes are built.
 //!
 //! Nothing of the host is in it but the layers that templates name and a handful of devices. Only an
-//! unprivileged zone also keeps the host's tree, at a place no shell inherits, to mount inputs from;
+//! unprivileged zone also keeps the host's tree, at a place no enclosure inherits, to mount inputs from;
 //! it runs as the user who could read them anyway.
 
 use std::io;
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::{Source, TemplateLayers};
 use crate::sys;
 
-/// Where a shell's root is put together.
-pub(crate) const SHELL_ROOT: &str = "/shell";
-/// Where a shell's bounded file system is mounted.
+/// Where an enclosure's root is put together.
+pub(crate) const ENCLOSURE_ROOT: &str = "/enclosure";
+/// Where an enclosure's bounded file system is mounted.
 pub(crate) const WRITABLE: &str = "/writable";
-/// The device tree, shown to every shell.
+/// The device tree, shown to every enclosure.
 pub(crate) const DEVICES: &str = "/devices";
 /// An empty directory, the second layer of overlays that have only one.
 pub(crate) const EMPTY: &str = "/empty";
@@ -61,7 +61,7 @@ pub(crate) fn build(keep_host: bool) -> io::Result<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     let host = if keep_host { Some(clone_tree(Path::new("/"), true)?) } else { None };
     let base = mount_base()?;
-    for directory in [SHELL_ROOT, WRITABLE, DEVICES, EMPTY, LAYERS, HOST, "/proc"] {
+    for directory in [ENCLOSURE_ROOT, WRITABLE, DEVICES, EMPTY, LAYERS, HOST, "/proc"] {
         std::fs::create_dir(base.join(&directory[1..]))?;
     }
     build_devices(&base.join(&DEVICES[1..]))?;

@@ -1,6 +1,6 @@
-//! The zone master's loop: one thread, one poll, every verb a short step.
+//! The zone master's loop: one thread, one poll, every request a short step.
 //!
-//! Nothing here waits for a guest. A shell being made, a zygote forking and a sandbox dying are
+//! Nothing here waits for a guest. An enclosure being made, a zygote forking and a sandbox dying are
 //! states in tables, moved on by packets and by SIGCHLD.
 
 mod commanding;
@@ -18,7 +18,8 @@ use rustix::process::Pid;
 
 use crate::cgroup::Groups;
 use crate::protocol::{
-    self, Answer, Event, Failure, Message, PACKET_BYTES_MAX, Request, ShellSpec, Verb, ZoneFacts,
+    self, EnclosureSpec, Message, NumberedRequest, PACKET_BYTES_MAX, ZoneEvent, ZoneFacts,
+    ZoneFailure, ZoneReply, ZoneRequest,
 };
 use crate::zone::group::Group;
 use crate::zone::layout::{self, Template};
@@ -73,10 +74,10 @@ impl TemplateState {
     }
 }
 
-/// A sandbox's shell.
+/// A sandbox's enclosure.
 #[derive(Debug)]
-struct Shell {
-    spec: ShellSpec,
+struct Enclosure {
+    spec: EnclosureSpec,
     group: Group,
     uid: u32,
     pid: Pid,
@@ -85,7 +86,7 @@ struct Shell {
     pid_namespace: OwnedFd,
     /// Its other namespaces in the order of the gate, once it stands.
     namespaces: Vec<OwnedFd>,
-    state: ShellState,
+    state: EnclosureState,
     /// Whether the engine has asked for its end, and so reads its meter no more.
     is_given_up: bool,
     /// Who waits for its end.
@@ -93,7 +94,7 @@ struct Shell {
 }
 
 #[derive(Debug)]
-enum ShellState {
+enum EnclosureState {
     /// The init is building; its socket, the request to answer, and the thresholds at which
     /// processes wait to enter.
     Making { socket: OwnedFd, number: u64, thresholds: Vec<OwnedFd> },
@@ -105,10 +106,10 @@ enum ShellState {
     Dead,
 }
 
-/// An interpreter in a shell.
+/// An interpreter in an enclosure.
 #[derive(Debug)]
 struct Kernel {
-    shell: u64,
+    enclosure: u64,
     /// The request to answer, until it has forked.
     number: Option<u64>,
     /// The zygote that was asked for it, if one was.
@@ -131,7 +132,7 @@ pub(super) struct Master<'a> {
     facts: ZoneFacts,
     filter: Vec<silica_gate::Instruction>,
     templates: HashMap<String, TemplateState>,
-    shells: HashMap<u64, Shell>,
+    enclosures: HashMap<u64, Enclosure>,
     kernels: HashMap<u64, Kernel>,
     commands: HashMap<u64, Command>,
     next_layer: u64,
@@ -156,7 +157,7 @@ pub(crate) fn serve(engine: &OwnedFd, groups: Groups, facts: ZoneFacts) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             // If the engine has gone there is nobody to tell.
-            let failure = Failure::new("zone-serve", &error);
+            let failure = ZoneFailure::new("zone-serve", &error);
             let _ = protocol::send(engine, &Message::Failed(failure), &[]);
             1
         }
@@ -176,7 +177,7 @@ impl<'a> Master<'a> {
             facts,
             filter: seccomp::compile(seccomp::RULES),
             templates: HashMap::new(),
-            shells: HashMap::new(),
+            enclosures: HashMap::new(),
             kernels: HashMap::new(),
             commands: HashMap::new(),
             next_layer: 0,
@@ -193,8 +194,8 @@ impl<'a> Master<'a> {
             if ready.signals {
                 self.reap()?;
             }
-            for shell in ready.shells {
-                self.shell_reports(shell)?;
+            for enclosure in ready.enclosures {
+                self.enclosure_reports(enclosure)?;
             }
             for (template, role) in ready.zygotes {
                 self.zygote_reports(&template, role, &mut packet)?;
@@ -203,7 +204,7 @@ impl<'a> Master<'a> {
                 match protocol::receive(self.engine, &mut packet)? {
                     None => return Ok(()),
                     Some((length, fds)) => {
-                        let request: Request = protocol::parse(&packet[..length])?;
+                        let request: NumberedRequest = protocol::parse(&packet[..length])?;
                         self.handle(request, fds)?;
                     }
                 }
@@ -216,9 +217,9 @@ impl<'a> Master<'a> {
     fn wait(&self) -> io::Result<Ready> {
         let mut watched: Vec<(BorrowedFd<'_>, Watched<'_>)> =
             vec![(self.engine.as_fd(), Watched::Engine), (self.signals.as_fd(), Watched::Signals)];
-        for (&id, shell) in &self.shells {
-            if let ShellState::Making { socket, .. } = &shell.state {
-                watched.push((socket.as_fd(), Watched::Shell(id)));
+        for (&id, enclosure) in &self.enclosures {
+            if let EnclosureState::Making { socket, .. } = &enclosure.state {
+                watched.push((socket.as_fd(), Watched::Enclosure(id)));
             }
         }
         for (name, template) in &self.templates {
@@ -229,7 +230,7 @@ impl<'a> Master<'a> {
             }
         }
         // While a sandbox dies there is time; otherwise wait to see whether somebody wants one.
-        let ending = self.shells.values().any(|shell| !shell.destroyers.is_empty());
+        let ending = self.enclosures.values().any(|enclosure| !enclosure.destroyers.is_empty());
         let tick = match (self.may_replenish(), ending) {
             (true, true) => Duration::ZERO,
             (true, false) if self.stock.is_half_gone() => TICK_LOW,
@@ -257,8 +258,8 @@ impl<'a> Master<'a> {
     /// Does what is better done while nobody waits.
     fn use_the_pause(&mut self) {
         if self.may_replenish() {
-            let shells = &self.shells;
-            let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
+            let enclosures = &self.enclosures;
+            let uid_is_used = |uid| enclosures.values().any(|enclosure| enclosure.uid == uid);
             self.stock.replenish(&self.groups, &uid_is_used);
         } else if !self.is_dying() {
             self.stock.forget_spare();
@@ -267,59 +268,60 @@ impl<'a> Master<'a> {
 
     /// Whether something that has died is still to be cleared away.
     fn is_dying(&self) -> bool {
-        let dead = |shell: &Shell| matches!(shell.state, ShellState::Dead);
-        !self.leftovers.is_empty() || self.shells.values().any(dead)
+        let dead = |enclosure: &Enclosure| matches!(enclosure.state, EnclosureState::Dead);
+        !self.leftovers.is_empty() || self.enclosures.values().any(dead)
     }
 
     /// Whether there is something to make ahead and nobody who would wait for it.
     fn may_replenish(&self) -> bool {
-        let making = |shell: &Shell| matches!(shell.state, ShellState::Making { .. });
+        let making =
+            |enclosure: &Enclosure| matches!(enclosure.state, EnclosureState::Making { .. });
         self.stock.is_low()
-            && !self.shells.values().any(making)
+            && !self.enclosures.values().any(making)
             && !self.kernels.values().any(|kernel| kernel.pid.is_none())
     }
 
-    fn handle(&mut self, request: Request, fds: Vec<OwnedFd>) -> io::Result<()> {
+    fn handle(&mut self, request: NumberedRequest, fds: Vec<OwnedFd>) -> io::Result<()> {
         let number = request.number;
-        match request.verb {
-            Verb::AddTemplate(layers) => {
+        match request.request {
+            ZoneRequest::AddTemplate(layers) => {
                 self.stock.clear();
                 let added = layout::add_template(&layers, fds, &mut self.next_layer);
-                let result = added.map_err(|error| Failure::new("template-layers", &error));
+                let result = added.map_err(|error| ZoneFailure::new("template-layers", &error));
                 let result = result.map(|template| self.know(layers.name, template));
-                self.reply(number, result.map(|()| Answer::Done))
+                self.reply(number, result.map(|()| ZoneReply::Done))
             }
-            Verb::StartZygote { template, program, forks_max, age_ms_max } => {
+            ZoneRequest::StartZygote { template, program, forks_max, age_ms_max } => {
                 let age_max = Duration::from_millis(age_ms_max);
                 let recipe = Recipe { program, forks_max, age_max };
                 let result = self.start_zygote(&template, recipe);
-                self.reply(number, result.map(|()| Answer::Done))
+                self.reply(number, result.map(|()| ZoneReply::Done))
             }
-            Verb::CreateShell { shell, spec, inputs, fail_at } => {
-                match self.make_shell(number, shell, spec, inputs, fds, fail_at) {
+            ZoneRequest::CreateEnclosure { enclosure, spec, inputs, fail_at } => {
+                match self.make_enclosure(number, enclosure, spec, inputs, fds, fail_at) {
                     Ok(()) => Ok(()),
                     Err(failure) => self.reply(number, Err(failure)),
                 }
             }
-            Verb::Enter { shell, kernel, how, fail_at } => {
-                self.enter(Entrance { number, shell, kernel, how, fds, fail_at })
+            ZoneRequest::Enter { enclosure, kernel, origin, fail_at } => {
+                self.enter(Entrance { number, enclosure, kernel, origin, fds, fail_at })
             }
-            Verb::Signal { kernel, signal } => {
+            ZoneRequest::Signal { kernel, signal } => {
                 let result = self.signal(kernel, signal);
-                self.reply(number, result.map(|()| Answer::Done))
+                self.reply(number, result.map(|()| ZoneReply::Done))
             }
-            Verb::StartCommand { shell, command, line, fail_at } => {
-                self.start_command(Start { number, shell, command, line, fail_at, fds })
+            ZoneRequest::StartCommand { enclosure, command, line, fail_at } => {
+                self.start_command(Start { number, enclosure, command, line, fail_at, fds })
             }
-            Verb::SignalCommand { command, signal } => {
+            ZoneRequest::SignalCommand { command, signal } => {
                 let result = self.signal_command(command, signal);
-                self.reply(number, result.map(|()| Answer::Done))
+                self.reply(number, result.map(|()| ZoneReply::Done))
             }
-            Verb::Kill { shell } => {
-                self.give_up(shell);
-                self.reply(number, Ok(Answer::Done))
+            ZoneRequest::Kill { enclosure } => {
+                self.give_up(enclosure);
+                self.reply(number, Ok(ZoneReply::Done))
             }
-            Verb::Destroy { shell } => self.destroy(number, shell),
+            ZoneRequest::Destroy { enclosure } => self.destroy(number, enclosure),
         }
     }
 
@@ -336,11 +338,11 @@ impl<'a> Master<'a> {
         self.templates.insert(name, state);
     }
 
-    fn reply(&self, number: u64, result: Result<Answer, Failure>) -> io::Result<()> {
+    fn reply(&self, number: u64, result: Result<ZoneReply, ZoneFailure>) -> io::Result<()> {
         protocol::send(self.engine, &Message::Reply { number, result }, &[])
     }
 
-    fn event(&self, event: Event) -> io::Result<()> {
+    fn event(&self, event: ZoneEvent) -> io::Result<()> {
         protocol::send(self.engine, &Message::Event(event), &[])
     }
 }
@@ -350,27 +352,27 @@ impl<'a> Master<'a> {
 struct Ready {
     engine: bool,
     signals: bool,
-    shells: Vec<u64>,
+    enclosures: Vec<u64>,
     zygotes: Vec<(String, Role)>,
 }
 
 enum Watched<'a> {
     Engine,
     Signals,
-    Shell(u64),
+    Enclosure(u64),
     Zygote(&'a str, Role),
 }
 
 impl Ready {
     fn is_idle(&self) -> bool {
-        !self.engine && !self.signals && self.shells.is_empty() && self.zygotes.is_empty()
+        !self.engine && !self.signals && self.enclosures.is_empty() && self.zygotes.is_empty()
     }
 
     fn note(&mut self, watched: &Watched<'_>) {
         match *watched {
             Watched::Engine => self.engine = true,
             Watched::Signals => self.signals = true,
-            Watched::Shell(id) => self.shells.push(id),
+            Watched::Enclosure(id) => self.enclosures.push(id),
             Watched::Zygote(name, role) => self.zygotes.push((name.to_owned(), role)),
         }
     }

@@ -14,9 +14,9 @@ use rustix::process::Pid;
 use silica_gate::Instruction;
 
 use crate::cgroup::{GroupLimits, Groups};
-use crate::protocol::{self, Failure};
+use crate::enclosure::{self, Preparation, Step};
+use crate::protocol::{self, ZoneFailure};
 use crate::seccomp;
-use crate::shell::{self, Preparation, Step};
 use crate::sys::{self, Forked};
 use crate::zone::group::{Group, GroupStore};
 use crate::zone::network::Networks;
@@ -58,7 +58,7 @@ pub(crate) struct Stock {
     /// Where blanks are forked.
     pub(crate) networks: Networks,
     unique_ids: bool,
-    /// What an init is left with; see `shell::init`.
+    /// What an init is left with; see `enclosure::init`.
     init_filter: Vec<Instruction>,
     next_uid: u32,
     blanks: VecDeque<Blank>,
@@ -92,7 +92,7 @@ impl Stock {
         wish: &Wish,
         groups: &Groups,
         uid_is_used: &dyn Fn(u32) -> bool,
-    ) -> Result<Blank, Failure> {
+    ) -> Result<Blank, ZoneFailure> {
         self.customers += 1;
         if wish.preparation.fail_at == 0 {
             self.usual = Some(wish.clone());
@@ -206,7 +206,7 @@ impl Stock {
         &mut self,
         groups: &Groups,
         uid_is_used: &dyn Fn(u32) -> bool,
-    ) -> Result<Blank, Failure> {
+    ) -> Result<Blank, ZoneFailure> {
         let group = self.groups.make(groups).map_err(failure(Step::Groups))?;
         let name = group.name.clone();
         // What was forked of it leaves with its socket.
@@ -217,11 +217,11 @@ impl Stock {
         &mut self,
         group: Group,
         uid_is_used: &dyn Fn(u32) -> bool,
-    ) -> Result<Blank, Failure> {
+    ) -> Result<Blank, ZoneFailure> {
         let uid = self.pick_uid(uid_is_used);
         let (socket, theirs) = protocol::pair().map_err(failure(Step::Fork))?;
         match self.fork_init().map_err(failure(Step::Fork))? {
-            Forked::Child => shell::init(&theirs, &self.init_filter),
+            Forked::Child => enclosure::init(&theirs, &self.init_filter),
             Forked::Parent { pid, pidfd } => {
                 // Before it gets its order: once it has changed its id, it is closed to us.
                 let pid_namespace = File::open(format!("/proc/{}/ns/pid", pid.as_raw_nonzero()));
@@ -235,7 +235,7 @@ impl Stock {
 
     /// Forks into new namespaces, and into a network one with nothing but loopback, which is up.
     fn fork_init(&mut self) -> io::Result<Forked> {
-        let forked = self.networks.enter().and_then(|()| sys::fork_into(shell::NAMESPACES));
+        let forked = self.networks.enter().and_then(|()| sys::fork_into(enclosure::NAMESPACES));
         // The child stays there, and has not the right to leave.
         if !matches!(forked, Ok(Forked::Child)) {
             self.networks.come_back()?;
@@ -272,7 +272,7 @@ impl Blank {
     }
 
     /// Limits its group and has it prepare, where that is not done yet.
-    fn fit(&mut self, wish: &Wish, groups: &Groups) -> Result<(), Failure> {
+    fn fit(&mut self, wish: &Wish, groups: &Groups) -> Result<(), ZoneFailure> {
         self.group.limit(groups, wish.limits).map_err(failure(Step::Groups))?;
         if self.preparation.is_none() {
             let sent = wish.preparation.send(&self.socket, &self.group.doors);
@@ -283,14 +283,14 @@ impl Blank {
     }
 }
 
-fn failure(step: Step) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::new(step.name(), &error)
+fn failure(step: Step) -> impl Fn(io::Error) -> ZoneFailure {
+    move |error| ZoneFailure::new(step.name(), &error)
 }
 
 /// Maps exactly one id: the guest's, to the sandbox's own outside.
 fn write_maps(pid: Pid, uid: u32) -> io::Result<()> {
     let file = |name: &str| format!("/proc/{}/{name}", pid.as_raw_nonzero());
-    let line = format!("{} {uid} 1", shell::GUEST_ID);
+    let line = format!("{} {uid} 1", enclosure::GUEST_ID);
     std::fs::write(file("setgroups"), "deny")?;
     std::fs::write(file("uid_map"), &line)?;
     std::fs::write(file("gid_map"), &line)

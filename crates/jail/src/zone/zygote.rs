@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
+use crate::enclosure;
 use crate::protocol::{self, Program};
-use crate::shell;
 use crate::sys::{self, Forked};
 use crate::zone::layout::Template;
 
@@ -129,7 +129,7 @@ fn become_zygote(
     filter: &[silica_gate::Instruction],
 ) -> io::Error {
     let prepare = || -> io::Result<()> {
-        shell::build_zygote_root(template)?;
+        enclosure::build_zygote_root(template)?;
         sys::duplicate_to(complaints.as_fd(), 2)?;
         sys::duplicate_to(socket.as_fd(), 3)?;
         silica_gate::confine_zygote(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))

@@ -1,4 +1,4 @@
-//! Commands: starting them in shells that stand, signalling them, and noticing their end.
+//! Commands: starting them in enclosures that stand, signalling them, and noticing their end.
 
 use std::ffi::CString;
 use std::io;
@@ -6,18 +6,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 
-use super::{Master, ShellState};
+use super::{EnclosureState, Master};
 use crate::command::{self, CommandLine, Errand, Streams};
-use crate::protocol::{Answer, Event, Exit, Failure};
+use crate::protocol::{Exit, ZoneEvent, ZoneFailure, ZoneReply};
 use crate::zone::zygote;
 
-/// A command in a shell. It leads a session and a process group, and cannot leave them.
+/// A command in an enclosure. It leads a session and a process group, and cannot leave them.
 #[derive(Debug)]
 pub(super) struct Command {
-    pub(super) shell: u64,
+    pub(super) enclosure: u64,
     pid: Pid,
     pidfd: OwnedFd,
-    /// Processes of the shell killed for lack of memory before it started.
+    /// Processes of the enclosure killed for lack of memory before it started.
     oom_kills_before: u64,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Command {
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) number: u64,
-    pub(super) shell: u64,
+    pub(super) enclosure: u64,
     pub(super) command: u64,
     pub(super) line: CommandLine,
     pub(super) fail_at: u32,
@@ -34,45 +34,45 @@ pub(super) struct Start {
 }
 
 impl Master<'_> {
-    /// Forks a process that enters the shell and becomes the program; it reports to the engine.
+    /// Forks a process that enters the enclosure and becomes the program; it reports to the engine.
     pub(super) fn start_command(&mut self, start: Start) -> io::Result<()> {
         let number = start.number;
         let result = self.try_start_command(&start);
         // The engine waits for the end of the report: no end of it may stay open here.
         drop(start);
-        self.reply(number, result.map(|()| Answer::Entered))
+        self.reply(number, result.map(|()| ZoneReply::Entered))
     }
 
-    fn try_start_command(&mut self, start: &Start) -> Result<(), Failure> {
-        self.require_shell(start.shell)?;
+    fn try_start_command(&mut self, start: &Start) -> Result<(), ZoneFailure> {
+        self.require_enclosure(start.enclosure)?;
         let streams = start.line.streams;
         if start.fds.len() != streams.descriptors() {
-            return Err(Failure::because(
+            return Err(ZoneFailure::because(
                 "enter-streams",
                 "the descriptors do not fit the streams",
             ));
         }
         let errand =
-            errand(start).map_err(|error| Failure::new(command::Step::Exec.name(), &error))?;
+            errand(start).map_err(|error| ZoneFailure::new(command::Step::Exec.name(), &error))?;
         let mut fds: Vec<i32> = start.fds.iter().map(AsRawFd::as_raw_fd).collect();
         if let Streams::Terminal(_) = streams {
             // Until it has its terminal, which it makes itself.
             fds.extend([fds[0], fds[0]]);
         }
-        let mut request = self.entry(start.shell, start.command, start.fail_at);
+        let mut request = self.entry(start.enclosure, start.command, start.fail_at);
         request.has_stdin = u32::from(streams == Streams::OutputAndInput);
-        let oom_kills_before = self.shells[&start.shell].group.meter.read().oom_kills;
-        let forked = self.fork_inside(start.shell, &request, &fds, || {
+        let oom_kills_before = self.enclosures[&start.enclosure].group.meter.read().oom_kills;
+        let forked = self.fork_inside(start.enclosure, &request, &fds, || {
             command::carry_out(&errand);
         });
         let (pid, pidfd) = match forked {
             // The kernel refuses to fork into a pid namespace whose init is dying.
-            Err(_) if self.is_ending(start.shell) => {
-                return Err(Failure::because("enter-shell", "the shell has ended"));
+            Err(_) if self.is_ending(start.enclosure) => {
+                return Err(ZoneFailure::because("enter-enclosure", "the enclosure has ended"));
             }
             other => other?,
         };
-        let command = Command { shell: start.shell, pid, pidfd, oom_kills_before };
+        let command = Command { enclosure: start.enclosure, pid, pidfd, oom_kills_before };
         self.commands.insert(start.command, command);
         Ok(())
     }
@@ -80,8 +80,8 @@ impl Master<'_> {
     /// Signals a command and its group; one that has ended is no error, and nothing else is hit: its
     /// number is not given to another process before it has been collected, and it is not in the
     /// table any more after that.
-    pub(super) fn signal_command(&mut self, id: u64, signal: i32) -> Result<(), Failure> {
-        let failure = |errno: rustix::io::Errno| Failure::new("signal", &errno.into());
+    pub(super) fn signal_command(&mut self, id: u64, signal: i32) -> Result<(), ZoneFailure> {
+        let failure = |errno: rustix::io::Errno| ZoneFailure::new("signal", &errno.into());
         let signal =
             Signal::from_named_raw(signal).ok_or_else(|| failure(rustix::io::Errno::INVAL))?;
         let Some(command) = self.commands.get(&id) else { return Ok(()) };
@@ -101,30 +101,31 @@ impl Master<'_> {
         let found = self.commands.iter().find(|(_, command)| command.pid == pid);
         let Some(id) = found.map(|(&id, _)| id) else { return Ok(()) };
         let command = self.commands.remove(&id).expect("found above");
-        if self.died_with_shell(command.shell, exit) {
+        if self.died_with_enclosure(command.enclosure, exit) {
             return Ok(());
         }
-        let shell = self.shells.get(&command.shell);
-        let oom_kills = shell.map_or(0, |shell| shell.group.meter.read().oom_kills);
+        let enclosure = self.enclosures.get(&command.enclosure);
+        let oom_kills = enclosure.map_or(0, |enclosure| enclosure.group.meter.read().oom_kills);
         let oom_kills = oom_kills.saturating_sub(command.oom_kills_before);
-        self.event(Event::CommandExited { command: id, exit, oom_kills })
+        self.event(ZoneEvent::CommandExited { command: id, exit, oom_kills })
     }
 
-    /// Whether a process was killed by the kernel because its shell's init has ended, which is told
+    /// Whether a process was killed by the kernel because its enclosure's init has ended, which is told
     /// by an event of its own: the init cannot be collected before all it took along.
-    pub(super) fn died_with_shell(&self, shell: u64, exit: Exit) -> bool {
-        let told = self.shells.get(&shell).is_some_and(|shell| {
-            matches!(shell.state, ShellState::Standing) && shell.destroyers.is_empty()
+    pub(super) fn died_with_enclosure(&self, enclosure: u64, exit: Exit) -> bool {
+        let told = self.enclosures.get(&enclosure).is_some_and(|enclosure| {
+            matches!(enclosure.state, EnclosureState::Standing) && enclosure.destroyers.is_empty()
         });
-        told && exit == Exit::Signal(libc::SIGKILL) && self.is_ending(shell)
+        told && exit == Exit::Signal(libc::SIGKILL) && self.is_ending(enclosure)
     }
 
-    /// Whether a shell's init is on its way out.
-    fn is_ending(&self, shell: u64) -> bool {
+    /// Whether an enclosure's init is on its way out.
+    fn is_ending(&self, enclosure: u64) -> bool {
         /// `PF_EXITING` among the flags of proc_pid_stat(5).
         const EXITING: u64 = 4;
-        let Some(shell) = self.shells.get(&shell) else { return true };
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", shell.pid.as_raw_nonzero()));
+        let Some(enclosure) = self.enclosures.get(&enclosure) else { return true };
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", enclosure.pid.as_raw_nonzero()));
         let flags = stat.ok().and_then(|stat| {
             let (_, after_name) = stat.rsplit_once(") ")?;
             after_name.split(' ').nth(6)?.parse::<u64>().ok()

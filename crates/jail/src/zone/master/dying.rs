@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
-use super::{Kernel, Master, Shell, ShellState};
-use crate::protocol::{Answer, Event, Exit, Failure};
+use super::{Enclosure, EnclosureState, Kernel, Master};
+use crate::protocol::{Exit, ZoneEvent, ZoneFailure, ZoneReply};
 
 impl Master<'_> {
     /// Sends a signal to an interpreter; one that has ended already is no error.
-    pub(super) fn signal(&mut self, kernel: u64, signal: i32) -> Result<(), Failure> {
-        let failure = |error: io::Error| Failure::new("signal", &error);
+    pub(super) fn signal(&mut self, kernel: u64, signal: i32) -> Result<(), ZoneFailure> {
+        let failure = |error: io::Error| ZoneFailure::new("signal", &error);
         let signal = Signal::from_named_raw(signal)
             .ok_or_else(|| failure(io::Error::from_raw_os_error(libc::EINVAL)))?;
         let pidfd = self.kernels.get(&kernel).and_then(|kernel| kernel.pidfd.as_ref());
@@ -22,33 +22,33 @@ impl Master<'_> {
         }
     }
 
-    /// Ends a shell; answers when nothing of it is left but its group, perhaps, for the next. One that is gone
+    /// Ends an enclosure; answers when nothing of it is left but its group, perhaps, for the next. One that is gone
     /// already is no error.
     pub(super) fn destroy(&mut self, number: u64, id: u64) -> io::Result<()> {
-        match self.shells.get_mut(&id) {
-            None => return self.reply(number, Ok(Answer::Done)),
-            Some(shell) => shell.destroyers.push(number),
+        match self.enclosures.get_mut(&id) {
+            None => return self.reply(number, Ok(ZoneReply::Done)),
+            Some(enclosure) => enclosure.destroyers.push(number),
         }
         self.give_up(id);
         Ok(())
     }
 
-    /// Kills a shell because the engine asks for it.
+    /// Kills an enclosure because the engine asks for it.
     pub(super) fn give_up(&mut self, id: u64) {
-        if let Some(shell) = self.shells.get_mut(&id) {
-            shell.is_given_up = true;
+        if let Some(enclosure) = self.enclosures.get_mut(&id) {
+            enclosure.is_given_up = true;
         }
-        self.kill_shell(id);
+        self.kill_enclosure(id);
     }
 
     /// Kills the init, and with it, by the kernel, every process of its pid namespace. Interpreters first,
     /// since the init has to run to die, and one that hears meanwhile that nobody listens ends by itself,
     /// which takes longer.
-    pub(super) fn kill_shell(&mut self, id: u64) {
-        let Some(shell) = self.shells.get(&id) else { return };
-        let interpreters = self.kernels.values().filter(|kernel| kernel.shell == id);
+    pub(super) fn kill_enclosure(&mut self, id: u64) {
+        let Some(enclosure) = self.enclosures.get(&id) else { return };
+        let interpreters = self.kernels.values().filter(|kernel| kernel.enclosure == id);
         let interpreters = interpreters.filter_map(|kernel| kernel.pidfd.as_ref());
-        for process in interpreters.chain([&shell.pidfd]) {
+        for process in interpreters.chain([&enclosure.pidfd]) {
             // It may have ended by itself; then it is collected all the same.
             let _ = pidfd_send_signal(process.as_fd(), Signal::KILL);
         }
@@ -60,7 +60,11 @@ impl Master<'_> {
         while rustix::io::read(&self.signals, &mut drained).is_ok() {}
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let exit = Exit::from_wait(status.as_raw());
-            let init = self.shells.iter().find(|(_, shell)| shell.pid == pid).map(|(&id, _)| id);
+            let init = self
+                .enclosures
+                .iter()
+                .find(|(_, enclosure)| enclosure.pid == pid)
+                .map(|(&id, _)| id);
             if let Some(id) = init {
                 self.init_ended(id)?;
                 continue;
@@ -74,61 +78,62 @@ impl Master<'_> {
 
     fn init_ended(&mut self, id: u64) -> io::Result<()> {
         // Its last words, if it died while it was building, are on its socket.
-        self.shell_reports(id)?;
-        let Some(shell) = self.shells.get_mut(&id) else { return Ok(()) };
-        let before = std::mem::replace(&mut shell.state, ShellState::Dead);
+        self.enclosure_reports(id)?;
+        let Some(enclosure) = self.enclosures.get_mut(&id) else { return Ok(()) };
+        let before = std::mem::replace(&mut enclosure.state, EnclosureState::Dead);
         match before {
-            ShellState::Standing if shell.destroyers.is_empty() => {
-                let usage = shell.group.meter.read();
-                self.event(Event::ShellExited { shell: id, usage })
+            EnclosureState::Standing if enclosure.destroyers.is_empty() => {
+                let usage = enclosure.group.meter.read();
+                self.event(ZoneEvent::EnclosureExited { enclosure: id, usage })
             }
-            ShellState::Making { .. }
-            | ShellState::Failed
-            | ShellState::Standing
-            | ShellState::Dead => Ok(()),
+            EnclosureState::Making { .. }
+            | EnclosureState::Failed
+            | EnclosureState::Standing
+            | EnclosureState::Dead => Ok(()),
         }
     }
 
-    /// Takes the groups of dead shells back or removes them, and answers those who wait for that.
+    /// Takes the groups of dead enclosures back or removes them, and answers those who wait for that.
     pub(super) fn bury_the_dead(&mut self) -> io::Result<()> {
         let groups = &self.groups;
         self.leftovers.append(&mut self.stock.groups.unwanted());
         self.leftovers.retain(|group| groups.remove(group).is_err());
-        let is_dead = |(_, shell): &(&u64, &Shell)| matches!(shell.state, ShellState::Dead);
-        let dead: Vec<u64> = self.shells.iter().filter(is_dead).map(|(&id, _)| id).collect();
+        let is_dead =
+            |(_, enclosure): &(&u64, &Enclosure)| matches!(enclosure.state, EnclosureState::Dead);
+        let dead: Vec<u64> = self.enclosures.iter().filter(is_dead).map(|(&id, _)| id).collect();
         for id in dead {
-            let shell = &self.shells[&id];
-            let goes_on = shell.is_given_up && self.groups.is_vacant(&shell.group.name);
-            if !goes_on && self.groups.remove(&shell.group.name).is_err() {
+            let enclosure = &self.enclosures[&id];
+            let goes_on = enclosure.is_given_up && self.groups.is_vacant(&enclosure.group.name);
+            if !goes_on && self.groups.remove(&enclosure.group.name).is_err() {
                 continue;
             }
-            let mut shell = self.shells.remove(&id).expect("listed above");
+            let mut enclosure = self.enclosures.remove(&id).expect("listed above");
             self.forget_kernels(id)?;
-            self.commands.retain(|_, command| command.shell != id);
-            let destroyers = std::mem::take(&mut shell.destroyers);
-            // The gate wants the network namespace first. A shell that never stood has handed none over.
-            if let Some(network) = shell.namespaces.drain(..).next() {
+            self.commands.retain(|_, command| command.enclosure != id);
+            let destroyers = std::mem::take(&mut enclosure.destroyers);
+            // The gate wants the network namespace first. An enclosure that never stood has handed none over.
+            if let Some(network) = enclosure.namespaces.drain(..).next() {
                 self.stock.networks.take_back(network);
             }
             // Its other namespaces, and with them its mounts, go before anybody hears of it.
-            drop((shell.namespaces, shell.pid_namespace, shell.pidfd));
+            drop((enclosure.namespaces, enclosure.pid_namespace, enclosure.pidfd));
             if goes_on {
-                self.stock.groups.take_back(shell.group);
+                self.stock.groups.take_back(enclosure.group);
             }
             for number in destroyers {
-                self.reply(number, Ok(Answer::Done))?;
+                self.reply(number, Ok(ZoneReply::Done))?;
             }
         }
         Ok(())
     }
 
-    /// Forgets the interpreters of a shell that is over. Whoever still waits for one is told.
-    fn forget_kernels(&mut self, shell: u64) -> io::Result<()> {
-        let of_shell = |_: &u64, kernel: &mut Kernel| kernel.shell == shell;
+    /// Forgets the interpreters of an enclosure that is over. Whoever still waits for one is told.
+    fn forget_kernels(&mut self, enclosure: u64) -> io::Result<()> {
+        let of_enclosure = |_: &u64, kernel: &mut Kernel| kernel.enclosure == enclosure;
         let gone: Vec<Kernel> =
-            self.kernels.extract_if(of_shell).map(|(_, kernel)| kernel).collect();
+            self.kernels.extract_if(of_enclosure).map(|(_, kernel)| kernel).collect();
         for number in gone.into_iter().filter_map(|kernel| kernel.number) {
-            let failure = Failure::because("enter-shell", "the sandbox has ended");
+            let failure = ZoneFailure::because("enter-enclosure", "the sandbox has ended");
             self.reply(number, Err(failure))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Putting interpreters into shells, by a zygote's fork or by a program of their own.
+//! Putting interpreters into enclosures, by a zygote's fork or by a program of their own.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,10 +8,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use silica_gate::{Entry, EntryRequest, FinalFilter, NOTICE_EXITED, NOTICE_FORKED, Notice, Rlimit};
 
 use super::making::let_in;
-use super::{Kernel, Master, Role, ShellState};
+use super::{EnclosureState, Kernel, Master, Role};
 use crate::cgroup::Controller;
-use crate::protocol::{self, Answer, Event, Exit, Failure, How, Program, ShellSpec};
-use crate::shell::GUEST_ID;
+use crate::enclosure::GUEST_ID;
+use crate::protocol::{
+    self, EnclosureSpec, Exit, Origin, Program, ZoneEvent, ZoneFailure, ZoneReply,
+};
 use crate::sys::{self, Forked};
 use crate::zone::zygote::{self, Attempts, Recipe, Zygote};
 
@@ -19,9 +21,9 @@ use crate::zone::zygote::{self, Attempts, Recipe, Zygote};
 #[derive(Debug)]
 pub(super) struct Entrance {
     pub(super) number: u64,
-    pub(super) shell: u64,
+    pub(super) enclosure: u64,
     pub(super) kernel: u64,
-    pub(super) how: How,
+    pub(super) origin: Origin,
     /// Control, stdout, stderr.
     pub(super) fds: Vec<OwnedFd>,
     pub(super) fail_at: u32,
@@ -37,106 +39,108 @@ impl Master<'_> {
         }
     }
 
-    fn try_enter(&mut self, entrance: Entrance) -> Result<(), Failure> {
+    fn try_enter(&mut self, entrance: Entrance) -> Result<(), ZoneFailure> {
         if entrance.fds.len() != 3 {
-            return Err(Failure::because("enter-streams", "three descriptors are needed"));
+            return Err(ZoneFailure::because("enter-streams", "three descriptors are needed"));
         }
-        self.require_shell(entrance.shell)?;
-        match entrance.how.clone() {
-            How::Exec(program) => self.enter_by_exec(&entrance, &program),
-            How::Fork => {
-                let name = self.shells[&entrance.shell].spec.template.clone();
+        self.require_enclosure(entrance.enclosure)?;
+        match entrance.origin.clone() {
+            Origin::Program(program) => self.enter_by_exec(&entrance, &program),
+            Origin::Zygote => {
+                let name = self.enclosures[&entrance.enclosure].spec.template.clone();
                 self.enter_by_fork(&name, entrance)
             }
         }
     }
 
-    /// Fails unless the shell stands or is being made.
-    pub(super) fn require_shell(&self, shell: u64) -> Result<(), Failure> {
-        match self.shells.get(&shell).map(|shell| &shell.state) {
-            Some(ShellState::Making { .. } | ShellState::Standing) => Ok(()),
-            Some(ShellState::Failed | ShellState::Dead) => {
-                Err(Failure::because("enter-shell", "the shell has ended"))
+    /// Fails unless the enclosure stands or is being made.
+    pub(super) fn require_enclosure(&self, enclosure: u64) -> Result<(), ZoneFailure> {
+        match self.enclosures.get(&enclosure).map(|enclosure| &enclosure.state) {
+            Some(EnclosureState::Making { .. } | EnclosureState::Standing) => Ok(()),
+            Some(EnclosureState::Failed | EnclosureState::Dead) => {
+                Err(ZoneFailure::because("enter-enclosure", "the enclosure has ended"))
             }
-            None => Err(Failure::because("enter-shell", "there is no such shell")),
+            None => Err(ZoneFailure::because("enter-enclosure", "there is no such enclosure")),
         }
     }
 
-    /// Opens the threshold of a shell: the end for the process that enters. The shell's namespaces
-    /// are on it at once if the shell stands, else as soon as it does.
-    fn open_threshold(&mut self, shell: u64) -> Result<OwnedFd, Failure> {
-        let failure = |error: io::Error| Failure::new("enter-threshold", &error);
+    /// Opens the threshold of an enclosure: the end for the process that enters. The enclosure's namespaces
+    /// are on it at once if the enclosure stands, else as soon as it does.
+    fn open_threshold(&mut self, enclosure: u64) -> Result<OwnedFd, ZoneFailure> {
+        let failure = |error: io::Error| ZoneFailure::new("enter-threshold", &error);
         let (ours, theirs) = protocol::pair().map_err(failure)?;
-        let shell = self.shells.get_mut(&shell).expect("looked up by the caller");
-        match &mut shell.state {
-            ShellState::Making { thresholds, .. } => thresholds.push(ours),
-            ShellState::Standing => let_in(&ours, &shell.namespaces).map_err(failure)?,
-            ShellState::Failed | ShellState::Dead => {}
+        let enclosure = self.enclosures.get_mut(&enclosure).expect("looked up by the caller");
+        match &mut enclosure.state {
+            EnclosureState::Making { thresholds, .. } => thresholds.push(ours),
+            EnclosureState::Standing => let_in(&ours, &enclosure.namespaces).map_err(failure)?,
+            EnclosureState::Failed | EnclosureState::Dead => {}
         }
         Ok(theirs)
     }
 
-    fn enter_by_fork(&mut self, name: &str, entrance: Entrance) -> Result<(), Failure> {
-        let template = self.templates.get_mut(name).expect("a shell's template is known");
+    fn enter_by_fork(&mut self, name: &str, entrance: Entrance) -> Result<(), ZoneFailure> {
+        let template = self.templates.get_mut(name).expect("an enclosure's template is known");
         if !template.zygote.as_ref().is_some_and(|zygote| zygote.ready) {
             return self.wait_for_zygote(name, entrance);
         }
-        let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
-        let threshold = self.open_threshold(entrance.shell)?;
-        let shell = &self.shells[&entrance.shell];
-        let fds = [&shell.pid_namespace, &threshold].into_iter();
+        let request = self.entry(entrance.enclosure, entrance.kernel, entrance.fail_at);
+        let threshold = self.open_threshold(entrance.enclosure)?;
+        let enclosure = &self.enclosures[&entrance.enclosure];
+        let fds = [&enclosure.pid_namespace, &threshold].into_iter();
         let fds: Vec<BorrowedFd<'_>> =
-            fds.chain(&entrance.fds).chain(&shell.group.doors).map(AsFd::as_fd).collect();
+            fds.chain(&entrance.fds).chain(&enclosure.group.doors).map(AsFd::as_fd).collect();
         let template = self.templates.get_mut(name).expect("looked up above");
         let zygote = template.zygote.as_mut().expect("looked up above");
         protocol::send_bytes(&zygote.socket, request.as_bytes(), &fds)
-            .map_err(|error| Failure::new("enter-zygote", &error))?;
+            .map_err(|error| ZoneFailure::new("enter-zygote", &error))?;
         zygote.forks += 1;
         let (number, zygote) = (Some(entrance.number), Some(zygote.pid));
-        let kernel = Kernel { shell: entrance.shell, number, zygote, pid: None, pidfd: None };
+        let kernel =
+            Kernel { enclosure: entrance.enclosure, number, zygote, pid: None, pidfd: None };
         self.kernels.insert(entrance.kernel, kernel);
         Ok(())
     }
 
     /// Has an entrance wait for a zygote that is coming up, or that is tried again.
-    fn wait_for_zygote(&mut self, name: &str, entrance: Entrance) -> Result<(), Failure> {
+    fn wait_for_zygote(&mut self, name: &str, entrance: Entrance) -> Result<(), ZoneFailure> {
         let template = self.templates.get_mut(name).expect("looked up by the caller");
         let coming = template.zygote.is_some() || template.attempts.may_try(Instant::now());
         if template.recipe.is_none() || !coming {
-            return Err(Failure::because("enter-zygote", "the template has no zygote running"));
+            return Err(ZoneFailure::because("enter-zygote", "the template has no zygote running"));
         }
         template.waiting.push_back(entrance);
-        self.revive(name).map_err(|error| Failure::new("enter-zygote", &error))
+        self.revive(name).map_err(|error| ZoneFailure::new("enter-zygote", &error))
     }
 
-    fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), Failure> {
-        let failure = |error: io::Error| Failure::new("enter-exec", &error);
+    fn enter_by_exec(&mut self, entrance: &Entrance, program: &Program) -> Result<(), ZoneFailure> {
+        let failure = |error: io::Error| ZoneFailure::new("enter-exec", &error);
         let (arguments, environment) = zygote::strings(program).map_err(failure)?;
-        let request = self.entry(entrance.shell, entrance.kernel, entrance.fail_at);
+        let request = self.entry(entrance.enclosure, entrance.kernel, entrance.fail_at);
         let fds: Vec<i32> = entrance.fds.iter().map(AsRawFd::as_raw_fd).collect();
-        let (pid, pidfd) = self.fork_inside(entrance.shell, &request, &fds, || {
+        let (pid, pidfd) = self.fork_inside(entrance.enclosure, &request, &fds, || {
             sys::default_signals();
             let error = sys::execute(&arguments[0], &arguments, &environment);
             eprintln!("cannot start {:?}: {error}", arguments[0]);
         })?;
         let (pid, pidfd) = (Some(pid), Some(pidfd));
-        let kernel = Kernel { shell: entrance.shell, number: None, zygote: None, pid, pidfd };
+        let kernel =
+            Kernel { enclosure: entrance.enclosure, number: None, zygote: None, pid, pidfd };
         self.kernels.insert(entrance.kernel, kernel);
-        self.reply(entrance.number, Ok(Answer::Entered)).map_err(failure)
+        self.reply(entrance.number, Ok(ZoneReply::Entered)).map_err(failure)
     }
 
-    /// Forks a child that enters a shell, locks itself in and does its errand; if it comes back from
+    /// Forks a child that enters an enclosure, locks itself in and does its errand; if it comes back from
     /// that, it ends.
     pub(super) fn fork_inside(
         &mut self,
-        shell: u64,
+        enclosure: u64,
         request: &EntryRequest,
         streams: &[i32],
         errand: impl FnOnce(),
-    ) -> Result<(Pid, OwnedFd), Failure> {
-        let failure = |error: io::Error| Failure::new("enter-exec", &error);
-        let threshold = self.open_threshold(shell)?;
-        let inside = &self.shells[&shell];
+    ) -> Result<(Pid, OwnedFd), ZoneFailure> {
+        let failure = |error: io::Error| ZoneFailure::new("enter-exec", &error);
+        let threshold = self.open_threshold(enclosure)?;
+        let inside = &self.enclosures[&enclosure];
         let pid_namespace = &inside.pid_namespace;
         let mut fds = vec![pid_namespace.as_raw_fd(), threshold.as_raw_fd()];
         fds.extend(
@@ -149,8 +153,8 @@ impl Master<'_> {
         if let Ok(Forked::Child) = forked {
             // The zone's ends of thresholds must not live on in here: their closing is a signal.
             // The doors are kept to go through.
-            let _doors = self.shells.remove(&shell).map(|shell| shell.group.doors);
-            self.shells.clear();
+            let _doors = self.enclosures.remove(&enclosure).map(|enclosure| enclosure.group.doors);
+            self.enclosures.clear();
             match silica_gate::enter(&entry, FinalFilter::Load(&self.filter)) {
                 Ok(()) => errand(),
                 Err(refusal) => silica_gate::report_refusal(&entry, refusal),
@@ -165,8 +169,8 @@ impl Master<'_> {
     }
 
     /// What an entering process is to do.
-    pub(super) fn entry(&self, shell: u64, id: u64, fail_at: u32) -> EntryRequest {
-        let shell = &self.shells[&shell];
+    pub(super) fn entry(&self, enclosure: u64, id: u64, fail_at: u32) -> EntryRequest {
+        let enclosure = &self.enclosures[&enclosure];
         let mut request = EntryRequest {
             id,
             zone_namespaces: self.zone_namespaces,
@@ -179,7 +183,7 @@ impl Master<'_> {
         for (slot, (resource, value)) in request
             .rlimits
             .iter_mut()
-            .zip(rlimits(&shell.spec, |controller| self.groups.has(controller)))
+            .zip(rlimits(&enclosure.spec, |controller| self.groups.has(controller)))
         {
             *slot = Rlimit { resource, value, reserved: 0 };
             request.rlimit_count += 1;
@@ -218,11 +222,11 @@ impl Master<'_> {
                 kernel.pidfd = kernel.pid.and_then(open);
                 let number = kernel.number.take();
                 let result = if kernel.pid.is_some() {
-                    Ok(Answer::Entered)
+                    Ok(ZoneReply::Entered)
                 } else {
                     self.kernels.remove(&notice.id);
                     let error = io::Error::from_raw_os_error(notice.status);
-                    Err(Failure::new("enter-fork", &error))
+                    Err(ZoneFailure::new("enter-fork", &error))
                 };
                 number.map_or(Ok(()), |number| self.reply(number, result))
             }
@@ -237,10 +241,10 @@ impl Master<'_> {
         let found = self.kernels.iter().find(|(_, kernel)| is_it(kernel)).map(|(&id, _)| id);
         let Some(id) = found else { return Ok(()) };
         let kernel = self.kernels.remove(&id).expect("found above");
-        if self.died_with_shell(kernel.shell, exit) {
+        if self.died_with_enclosure(kernel.enclosure, exit) {
             return Ok(());
         }
-        self.event(Event::KernelExited { kernel: id, exit })
+        self.event(ZoneEvent::KernelExited { kernel: id, exit })
     }
 
     /// A starting zygote's words: that it is ready, or why it is not.
@@ -261,7 +265,7 @@ impl Master<'_> {
         }
         template.attempts = Attempts::default();
         let waiting = std::mem::take(&mut template.waiting);
-        self.event(Event::ZygoteReady { template: name.to_owned() })?;
+        self.event(ZoneEvent::ZygoteReady { template: name.to_owned() })?;
         waiting.into_iter().try_for_each(|entrance| self.enter(entrance))
     }
 
@@ -287,7 +291,7 @@ impl Master<'_> {
             .collect();
         for (id, number) in lost {
             self.kernels.remove(&id);
-            self.reply(number, Err(Failure::because("enter-zygote", "the zygote died")))?;
+            self.reply(number, Err(ZoneFailure::because("enter-zygote", "the zygote died")))?;
         }
         Ok(())
     }
@@ -302,20 +306,20 @@ impl Master<'_> {
         }
         let waiting = std::mem::take(&mut template.waiting);
         for entrance in waiting {
-            let failure = Failure::because("enter-zygote", reason.clone());
+            let failure = ZoneFailure::because("enter-zygote", reason.clone());
             self.reply(entrance.number, Err(failure))?;
         }
-        self.event(Event::ZygoteFailed { template: name.to_owned(), reason })
+        self.event(ZoneEvent::ZygoteFailed { template: name.to_owned(), reason })
     }
 
     /// Keeps a zygote of the template running from now on.
-    pub(super) fn start_zygote(&mut self, name: &str, recipe: Recipe) -> Result<(), Failure> {
+    pub(super) fn start_zygote(&mut self, name: &str, recipe: Recipe) -> Result<(), ZoneFailure> {
         let template = self.templates.get_mut(name).ok_or_else(|| {
-            Failure::because("zygote-template", format!("template {name} is not known"))
+            ZoneFailure::because("zygote-template", format!("template {name} is not known"))
         })?;
         template.attempts = Attempts::default();
         let zygote = Zygote::start(&template.layers, &recipe, &self.filter)
-            .map_err(|error| Failure::new("zygote-start", &error))?;
+            .map_err(|error| ZoneFailure::new("zygote-start", &error))?;
         template.recipe = Some(recipe);
         template.zygote = Some(zygote);
         Ok(())
@@ -359,7 +363,7 @@ impl Master<'_> {
 
 /// The resource limits of every guest process. Where no group limits something, one of these stands
 /// in for it, per process.
-fn rlimits(spec: &ShellSpec, has: impl Fn(Controller) -> bool) -> Vec<(u32, u64)> {
+fn rlimits(spec: &EnclosureSpec, has: impl Fn(Controller) -> bool) -> Vec<(u32, u64)> {
     let mut limits = vec![
         (libc::RLIMIT_CORE, 0),
         (libc::RLIMIT_NOFILE, u64::from(spec.open_files)),

@@ -1,28 +1,31 @@
-//! Making shells.
+//! Making enclosures.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{Master, Shell, ShellState};
+use super::{Enclosure, EnclosureState, Master};
 use crate::cgroup::GroupLimits;
-use crate::protocol::{self, Answer, Failure, InputMount, Message, ShellSpec};
-use crate::shell::{Order, Preparation, Step, run_step};
+use crate::enclosure::{Order, Preparation, Step, run_step};
+use crate::protocol::{self, EnclosureSpec, InputMount, Message, ZoneFailure, ZoneReply};
 use crate::zone::layout;
 use crate::zone::stock::{Blank, Wish};
 
 impl Master<'_> {
-    /// Starts a shell; its init reports later. On an error nothing is left.
-    pub(super) fn make_shell(
+    /// Starts an enclosure; its init reports later. On an error nothing is left.
+    pub(super) fn make_enclosure(
         &mut self,
         number: u64,
         id: u64,
-        spec: ShellSpec,
+        spec: EnclosureSpec,
         inputs: Vec<InputMount>,
         fds: Vec<OwnedFd>,
         fail_at: u32,
-    ) -> Result<(), Failure> {
-        if self.shells.contains_key(&id) {
-            return Err(Failure::because("shell-id", format!("shell {id} exists already")));
+    ) -> Result<(), ZoneFailure> {
+        if self.enclosures.contains_key(&id) {
+            return Err(ZoneFailure::because(
+                "enclosure-id",
+                format!("enclosure {id} exists already"),
+            ));
         }
         let template = &self.templates.get(&spec.template).ok_or_else(|| unknown(&spec))?.layers;
         let (template, disk_bytes) = (template.clone(), spec.disk_bytes);
@@ -30,7 +33,7 @@ impl Master<'_> {
         let wish = Wish { preparation, limits: group_limits(&spec) };
         let trees = take_inputs(&inputs, fds)?;
         let blank = self.send_order(&wish, &Order { disk_bytes, inputs, fail_at }, &trees)?;
-        let shell = Shell {
+        let enclosure = Enclosure {
             spec,
             group: blank.group,
             uid: blank.uid,
@@ -38,11 +41,11 @@ impl Master<'_> {
             pidfd: blank.pidfd,
             pid_namespace: blank.pid_namespace,
             namespaces: Vec::new(),
-            state: ShellState::Making { socket: blank.socket, number, thresholds: Vec::new() },
+            state: EnclosureState::Making { socket: blank.socket, number, thresholds: Vec::new() },
             is_given_up: false,
             destroyers: Vec::new(),
         };
-        self.shells.insert(id, shell);
+        self.enclosures.insert(id, enclosure);
         Ok(())
     }
 
@@ -52,12 +55,12 @@ impl Master<'_> {
         wish: &Wish,
         order: &Order,
         inputs: &[OwnedFd],
-    ) -> Result<Blank, Failure> {
+    ) -> Result<Blank, ZoneFailure> {
         run_step(order.fail_at, Step::Groups, &|| Ok(()))?;
         run_step(order.fail_at, Step::Fork, &|| Ok(()))?;
         loop {
-            let shells = &self.shells;
-            let uid_is_used = |uid| shells.values().any(|shell| shell.uid == uid);
+            let enclosures = &self.enclosures;
+            let uid_is_used = |uid| enclosures.values().any(|enclosure| enclosure.uid == uid);
             let blank = self.stock.take(wish, &self.groups, &uid_is_used)?;
             match order.send(&blank.socket, inputs) {
                 Ok(()) => return Ok(blank),
@@ -66,7 +69,7 @@ impl Master<'_> {
                     self.stock.abandon(blank);
                     // It died while it waited; the next may live, and a new one surely does.
                     if is_new {
-                        return Err(Failure::new(Step::Fork.name(), &error));
+                        return Err(ZoneFailure::new(Step::Fork.name(), &error));
                     }
                 }
             }
@@ -74,63 +77,66 @@ impl Master<'_> {
     }
 
     /// The init says how it went.
-    pub(in crate::zone) fn shell_reports(&mut self, id: u64) -> io::Result<()> {
-        let Some(shell) = self.shells.get_mut(&id) else {
+    pub(in crate::zone) fn enclosure_reports(&mut self, id: u64) -> io::Result<()> {
+        let Some(enclosure) = self.enclosures.get_mut(&id) else {
             return Ok(());
         };
-        let ShellState::Making { socket, .. } = &shell.state else {
+        let EnclosureState::Making { socket, .. } = &enclosure.state else {
             return Ok(());
         };
-        let report: Option<(Result<(), Failure>, Vec<OwnedFd>)> =
+        let report: Option<(Result<(), ZoneFailure>, Vec<OwnedFd>)> =
             match protocol::receive_one(socket) {
                 Ok(Some((packet, fds))) => {
                     protocol::parse(&packet).ok().map(|report| (report, fds))
                 }
                 Ok(None) | Err(_) => None,
             };
-        let ShellState::Making { number, thresholds, .. } =
-            std::mem::replace(&mut shell.state, ShellState::Failed)
+        let EnclosureState::Making { number, thresholds, .. } =
+            std::mem::replace(&mut enclosure.state, EnclosureState::Failed)
         else {
             return Ok(());
         };
         match report {
             Some((Ok(()), mut fds)) if fds.len() == 1 + silica_gate::NAMESPACES.len() => {
                 let writable = fds.remove(0);
-                shell.namespaces = fds;
-                shell.state = ShellState::Standing;
-                let (gauges, files) = shell.group.meter.parts();
-                let answer = Answer::Shell { gauges, before: shell.group.meter.before() };
+                enclosure.namespaces = fds;
+                enclosure.state = EnclosureState::Standing;
+                let (gauges, files) = enclosure.group.meter.parts();
+                let answer =
+                    ZoneReply::Enclosure { gauges, before: enclosure.group.meter.before() };
                 let message = Message::Reply { number, result: Ok(answer) };
                 let mut fds = vec![writable.as_fd()];
                 fds.extend(files);
                 protocol::send(self.engine, &message, &fds)?;
                 for threshold in thresholds {
                     // A process that has died meanwhile is reported by its end.
-                    let _ = let_in(&threshold, &shell.namespaces);
+                    let _ = let_in(&threshold, &enclosure.namespaces);
                 }
                 Ok(())
             }
             other => {
                 let failure = match other {
                     Some((Err(failure), _)) => failure,
-                    _ => Failure::because("shell-init", "the init ended before it was ready"),
+                    _ => {
+                        ZoneFailure::because("enclosure-init", "the init ended before it was ready")
+                    }
                 };
                 // Those at the thresholds see them close, and leave.
                 self.reply(number, Err(failure))?;
-                self.kill_shell(id);
+                self.kill_enclosure(id);
                 Ok(())
             }
         }
     }
 }
 
-/// Hands the namespaces of a standing shell to a process at its threshold.
+/// Hands the namespaces of a standing enclosure to a process at its threshold.
 pub(super) fn let_in(threshold: &OwnedFd, namespaces: &[OwnedFd]) -> io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = namespaces.iter().map(AsFd::as_fd).collect();
     protocol::send_bytes(threshold, b"n", &fds)
 }
 
-fn group_limits(spec: &ShellSpec) -> GroupLimits {
+fn group_limits(spec: &EnclosureSpec) -> GroupLimits {
     GroupLimits {
         memory_bytes: spec.memory_bytes,
         // The init counts too.
@@ -139,13 +145,13 @@ fn group_limits(spec: &ShellSpec) -> GroupLimits {
     }
 }
 
-fn unknown(spec: &ShellSpec) -> Failure {
-    Failure::because("shell-template", format!("template {} is not known", spec.template))
+fn unknown(spec: &EnclosureSpec) -> ZoneFailure {
+    ZoneFailure::because("enclosure-template", format!("template {} is not known", spec.template))
 }
 
-fn take_inputs(inputs: &[InputMount], fds: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
+fn take_inputs(inputs: &[InputMount], fds: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, ZoneFailure> {
     let mut fds = fds.into_iter();
     let obtain = |input: &InputMount| layout::obtain(&input.source, &mut fds, false);
     let trees: io::Result<Vec<OwnedFd>> = inputs.iter().map(obtain).collect();
-    trees.map_err(|error| Failure::new(Step::Inputs.name(), &error))
+    trees.map_err(|error| ZoneFailure::new(Step::Inputs.name(), &error))
 }

@@ -1,4 +1,4 @@
-//! A shell: the isolated place, made by its own first process from inside.
+//! An enclosure: the isolated place, made by its own first process from inside.
 //!
 //! The zone master forks the init into new namespaces and writes its id map. There it waits, blank,
 //! until it is told for which template it is. It then builds its world step by step out of what the
@@ -16,14 +16,14 @@ use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 use silica_gate::Instruction;
 
-use crate::protocol::{Failure, InputMount};
+use crate::protocol::{InputMount, ZoneFailure};
 use crate::zone::layout::{self, Template};
 use crate::{protocol, sys};
 
 /// The id every guest has inside.
 pub const GUEST_ID: u32 = 1000;
 
-/// The steps of making a shell, in order; a failure names the one that failed.
+/// The steps of making an enclosure, in order; a failure names the one that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
@@ -79,20 +79,20 @@ impl Step {
     /// The name used in errors.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Groups => "shell-groups",
-            Self::Fork => "shell-fork",
-            Self::Ids => "shell-ids",
-            Self::Cgroup => "shell-cgroup",
-            Self::UserLimits => "shell-user-limits",
-            Self::Root => "shell-root",
-            Self::System => "shell-system",
-            Self::Writable => "shell-writable",
-            Self::Devices => "shell-devices",
-            Self::Proc => "shell-proc",
-            Self::Inputs => "shell-inputs",
-            Self::Pivot => "shell-pivot",
-            Self::Name => "shell-name",
-            Self::Lock => "shell-lock",
+            Self::Groups => "enclosure-groups",
+            Self::Fork => "enclosure-fork",
+            Self::Ids => "enclosure-ids",
+            Self::Cgroup => "enclosure-cgroup",
+            Self::UserLimits => "enclosure-user-limits",
+            Self::Root => "enclosure-root",
+            Self::System => "enclosure-system",
+            Self::Writable => "enclosure-writable",
+            Self::Devices => "enclosure-devices",
+            Self::Proc => "enclosure-proc",
+            Self::Inputs => "enclosure-inputs",
+            Self::Pivot => "enclosure-pivot",
+            Self::Name => "enclosure-name",
+            Self::Lock => "enclosure-lock",
         }
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
     });
     match finished {
         Ok(place) => {
-            let sent = protocol::send(master, &Ok::<(), Failure>(()), &borrowed(&place));
+            let sent = protocol::send(master, &Ok::<(), ZoneFailure>(()), &borrowed(&place));
             if sent.is_ok() && shut_in(filter).is_ok() {
                 reap_forever();
             }
@@ -169,7 +169,7 @@ pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
         }
         Err(failure) => {
             // The zone master sees the end of the process if this cannot be sent.
-            let _ = protocol::send(master, &Err::<(), Failure>(failure), &[]);
+            let _ = protocol::send(master, &Err::<(), ZoneFailure>(failure), &[]);
             sys::exit_now(1)
         }
     }
@@ -177,7 +177,7 @@ pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
 
 /// Builds what needs no customer; returns the directory of the writable files and the namespaces, in
 /// the order the gate wants them.
-fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
+fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, ZoneFailure> {
     let Preparation { template, disk_bytes, fail_at } = preparation;
     let step = |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(*fail_at, step, action);
     // Under the zone's id still: v1 lets a process be moved only by its own user or root.
@@ -189,7 +189,7 @@ fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd
     step(Step::Writable, &|| mount_writable(*disk_bytes))?;
     step(Step::Devices, &mount_devices)?;
     step(Step::Proc, &mount_proc)?;
-    let place = open_place().map_err(|error| Failure::new(Step::Writable.name(), &error))?;
+    let place = open_place().map_err(|error| ZoneFailure::new(Step::Writable.name(), &error))?;
     // Before the pivot, since the new /proc has no such files.
     step(Step::UserLimits, &set_user_limits)?;
     step(Step::Pivot, &pivot)?;
@@ -198,12 +198,12 @@ fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd
 }
 
 /// Does what the order asks beyond that, and gives up every right.
-fn finish(order: &Order, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), Failure> {
+fn finish(order: &Order, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), ZoneFailure> {
     let step =
         |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(order.fail_at, step, action);
     if order.disk_bytes != disk_bytes {
         resize_writable(order.disk_bytes)
-            .map_err(|error| Failure::new(Step::Writable.name(), &error))?;
+            .map_err(|error| ZoneFailure::new(Step::Writable.name(), &error))?;
     }
     step(Step::Inputs, &|| mount_inputs(&order.inputs, inputs))?;
     step(Step::Lock, &|| {
@@ -216,11 +216,11 @@ pub(crate) fn run_step(
     fail_at: u32,
     step: Step,
     action: &dyn Fn() -> io::Result<()>,
-) -> Result<(), Failure> {
+) -> Result<(), ZoneFailure> {
     if fail_at == step as u32 {
-        return Err(Failure::new(step.name(), &io::Error::from_raw_os_error(libc::EIO)));
+        return Err(ZoneFailure::new(step.name(), &io::Error::from_raw_os_error(libc::EIO)));
     }
-    action().map_err(|error| Failure::new(step.name(), &error))
+    action().map_err(|error| ZoneFailure::new(step.name(), &error))
 }
 
 /// Waits to be told what to build; `None` when the zone master has no use for it.
@@ -259,7 +259,7 @@ fn set_user_limits() -> io::Result<()> {
 
 fn mount_root(template: &Template) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
-    overlay(&[&template.guest, &template.root], layout::SHELL_ROOT, flags)
+    overlay(&[&template.guest, &template.root], layout::ENCLOSURE_ROOT, flags)
 }
 
 /// An overlay of its own for each sandbox: the pages stay shared, but locks and watches on the
@@ -272,7 +272,7 @@ fn overlay(layers: &[&str], target: &str, flags: MountFlags) -> io::Result<()> {
 fn mount_system(template: &Template) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
     for (path, layer) in &template.system {
-        let target = format!("{}{path}", layout::SHELL_ROOT);
+        let target = format!("{}{path}", layout::ENCLOSURE_ROOT);
         overlay(&[layer, layout::EMPTY], &target, flags)?;
     }
     Ok(())
@@ -320,11 +320,11 @@ fn resize_writable(disk_bytes: u64) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(place, WRITABLE_FLAGS, writable_options(disk_bytes)?)?)
 }
 
-/// Shows a tree of the zone's root below the shell's.
+/// Shows a tree of the zone's root below the enclosure's.
 fn bind(source: &str, target: &str, more: OpenTreeFlags) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | more;
     let tree = rustix::mount::open_tree(CWD, source, flags)?;
-    attach(tree.as_fd(), &format!("{}{target}", layout::SHELL_ROOT))
+    attach(tree.as_fd(), &format!("{}{target}", layout::ENCLOSURE_ROOT))
 }
 
 fn attach(tree: BorrowedFd<'_>, target: &str) -> io::Result<()> {
@@ -335,14 +335,14 @@ fn attach(tree: BorrowedFd<'_>, target: &str) -> io::Result<()> {
 fn mount_devices() -> io::Result<()> {
     bind(layout::DEVICES, "/dev", OpenTreeFlags::AT_RECURSIVE)?;
     bind(&format!("{}/shm", layout::WRITABLE), "/dev/shm", OpenTreeFlags::empty())?;
-    let target = format!("{}/dev/pts", layout::SHELL_ROOT);
+    let target = format!("{}/dev/pts", layout::ENCLOSURE_ROOT);
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = c"newinstance,ptmxmode=0666,mode=0600,max=64";
     Ok(rustix::mount::mount("devpts", target, "devpts", flags, Some(options))?)
 }
 
 fn mount_proc() -> io::Result<()> {
-    let target = format!("{}/proc", layout::SHELL_ROOT);
+    let target = format!("{}/proc", layout::ENCLOSURE_ROOT);
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(rustix::mount::mount("proc", target, "proc", flags, Some(c"subset=pid"))?)
 }
@@ -370,7 +370,7 @@ fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(directory, flags, c"")?)
 }
 
-/// Opens what others need of this shell. The namespaces are opened by the init itself, because it is
+/// Opens what others need of this enclosure. The namespaces are opened by the init itself, because it is
 /// closed to everybody else: its memory is a copy of the zone master's, so no guest may look into it,
 /// and the kernel would not let the zone master join them through a process it cannot trace.
 fn open_place() -> io::Result<Vec<OwnedFd>> {
@@ -383,7 +383,7 @@ fn open_place() -> io::Result<Vec<OwnedFd>> {
 }
 
 fn pivot() -> io::Result<()> {
-    rustix::process::chdir(layout::SHELL_ROOT)?;
+    rustix::process::chdir(layout::ENCLOSURE_ROOT)?;
     // Both on one place: the old root ends up over the new one and is taken off; pivot_root(2).
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
@@ -412,7 +412,7 @@ pub(crate) fn build_zygote_root(template: &Template) -> io::Result<()> {
     bind(layout::DEVICES, "/dev", OpenTreeFlags::AT_RECURSIVE)?;
     bind("/proc", "/proc", OpenTreeFlags::empty())?;
     // Modules look for a place for temporary files when they are imported.
-    let target = format!("{}/tmp", layout::SHELL_ROOT);
+    let target = format!("{}/tmp", layout::ENCLOSURE_ROOT);
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("tmpfs", target, "tmpfs", flags, Some(c"size=16m,mode=1777"))?;
     pivot()
