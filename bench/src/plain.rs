@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use silica_engine::template::Template;
+use silica_templates::Template;
 
 /// How to start it.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use silica_engine::template::Home;
 use silica_store::Timestamp;
+use silica_templates::Home;
 
 use crate::interleave::first_line;
 use crate::keeper;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use silica_domain::{Limits, LimitsMax, Outcome};
-use silica_engine::template::{
-    BuildOptions, Home, Template, TemplateName, TemplateSource, TerminalProgress, ensure,
-};
 use silica_engine::{CreateOptions, Engine, EngineOptions, Sandbox, Unwatched, ZygotePolicy};
 use silica_jail::client::UseOfHost;
+use silica_templates::{
+    BuildOptions, Home, Silent, Template, TemplateName, TemplateSource, ensure,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
@@ -59,7 +59,7 @@ impl Library {
         let spec = TemplateSource::find(home, &TemplateName::new(name)?)?.spec()?;
         let own = variables.iter().map(|(name, value)| ((*name).into(), value.into()));
         let options = BuildOptions::new(std::env::vars_os().chain(own).collect());
-        Ok(ensure(home, &spec, &options, &mut TerminalProgress::stderr())?)
+        Ok(ensure(home, &spec, &options, &mut Silent)?)
     }
 
     /// Create, run, result; the destroying is not part of the time.

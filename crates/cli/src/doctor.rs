@@ -8,9 +8,9 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use silica_domain::{Containment, Enforcement, Limits, Outcome};
-use silica_engine::template::{Home, TemplateName, TemplateSource, load};
 use silica_engine::{CreateOptions, Engine, Interpreter, Unwatched};
 use silica_jail::cgroup::host::survey;
+use silica_templates::{Home, TemplateName, TemplateSource, load};
 
 use crate::{home, show};
 

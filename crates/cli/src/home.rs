@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use silica_domain::LimitsMax;
-use silica_engine::template::{
-    BuildOptions, Home, Template, TemplateName, TemplateSource, TerminalProgress, ensure, load,
-};
 use silica_engine::{Engine, EngineOptions, ZygotePolicy};
 use silica_jail::client::UseOfHost;
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
+use silica_templates::{BuildOptions, Home, Template, TemplateName, TemplateSource, ensure, load};
+
+use crate::template::progress::TerminalProgress;
 
 /// `SILICA_HOME`, else `/var/lib/silica` for root, else the user's data directory.
 pub(crate) fn home() -> Result<Home> {

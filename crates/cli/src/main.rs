@@ -40,8 +40,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use silica_engine::template::BuildError;
 use silica_store::StoreError;
+use silica_templates::BuildError;
 
 /// The first argument with which the engine starts this program as a zone. Not for users.
 const ZONE_ARGUMENT: &str = "__zone";

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use silica_engine::template::Home;
 use silica_interpret::model::{Auth, Cost, HttpModel, HttpOptions, Model, Scripted, Wire};
 use silica_interpret::preset::Presets;
 use silica_interpret::{
     ANY_MODEL, Budget, InterpretError, InterpretOptions, Interpreter, Ledger, Secret,
 };
 use silica_sessions::Sessions;
+use silica_templates::Home;
 
 use crate::config::Settings;
 use crate::config::settings::{KeyShown, Provider};

@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::template::Home;
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
 use silica_sessions::{
@@ -20,6 +19,7 @@ use silica_sessions::{
 use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
 use silica_store::keys::{KeyName, NewKey};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
+use silica_templates::Home;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};

@@ -1,14 +1,16 @@
 //! `silica template`: build, list, show and remove templates.
 
+pub(crate) mod progress;
+
 use std::path::Path;
 
 use anyhow::{Error, Result, bail};
 use clap::{Args, Subcommand};
-use silica_engine::template::{
-    Home, Spec, SpecError, Template, TemplateName, TemplateSource, TerminalProgress, build, list,
-    load, remove,
+use silica_templates::{
+    Home, Spec, SpecError, Template, TemplateName, TemplateSource, build, list, load, remove,
 };
 
+use self::progress::TerminalProgress;
 use crate::{home, show};
 
 /// Arguments of `silica template`.

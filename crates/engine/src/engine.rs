@@ -19,8 +19,8 @@ use crate::inputs::{self, Input, InputError};
 use crate::kernel::KernelError;
 use crate::pool::Pool;
 use crate::sandbox::{CreateError, Faults, Plan, Sandbox};
-use crate::template::{Hold, Home, StoreError, Template};
 use crate::zone::{CallError, ZoneHandle, borrowed};
+use silica_templates::{Hold, Home, Template, TemplateStoreError};
 
 /// What an engine is started with. No default: every field says something about containment.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ pub enum EngineError {
     UnknownTemplate(String),
     /// The template could not be held.
     #[error("cannot use the template")]
-    Template(#[source] StoreError),
+    Template(#[source] TemplateStoreError),
     /// A layer of the template could not be mounted.
     #[error("cannot mount {0}")]
     Layer(PathBuf, #[source] std::io::Error),

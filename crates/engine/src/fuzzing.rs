@@ -1,8 +1,7 @@
-//! Doors for `tests/fuzz`: each decoder of hostile bytes, called as its users call it.
+//! Entry points for `tests/fuzz`: each decoder of hostile bytes, called as its users call it.
 //!
-//! Only there with the feature `fuzzing`; no other code may use it.
+//! Compiled only with the feature `fuzzing`; no other code may use it.
 
-use crate::template::{Packages, TemplateName, VersionSpec};
 use crate::{GuestPath, wire};
 
 /// The longest body that the engine asks for in these calls.
@@ -36,14 +35,4 @@ pub fn path(text: &str) {
     let again = GuestPath::parse(&shown).expect("a path that was accepted is accepted again");
     assert_eq!(again, path);
     drop(path.join(text));
-}
-
-/// Reads a text as everything that a template is described by.
-pub fn description(text: &str) {
-    crate::template::read_alone(text);
-    drop(TemplateName::new(text));
-    drop(VersionSpec::parse(text));
-    drop(Packages::locked(text));
-    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    drop(Packages::pinned(&lines));
 }

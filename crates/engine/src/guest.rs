@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::template::{Home, Template, is_same_file};
+use silica_templates::{Home, Template, is_same_file};
 
 /// The Python files of the guest, by name.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/guest_files.rs"));

@@ -17,7 +17,6 @@ mod kernel;
 mod output;
 mod pool;
 mod sandbox;
-pub mod template;
 mod wire;
 mod zone;
 

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| silica_engine::fuzzing::description(text));
+fuzz_target!(|text: &str| silica_templates::fuzzing::description(text));

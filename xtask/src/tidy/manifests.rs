@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 10] = [
+const DIRECTIONS: [Direction; 11] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction {
@@ -26,9 +26,10 @@ const DIRECTIONS: [Direction; 10] = [
         ]),
     },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
+    Direction { manifest: "crates/templates/Cargo.toml", ours: &[], others: None },
     Direction {
         manifest: "crates/engine/Cargo.toml",
-        ours: &["silica-domain", "silica-jail"],
+        ours: &["silica-domain", "silica-jail", "silica-templates"],
         others: None,
     },
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
@@ -72,6 +73,7 @@ const DIRECTIONS: [Direction; 10] = [
             "silica-store",
             "silica-sessions",
             "silica-server",
+            "silica-templates",
         ],
         others: None,
     },

@@ -38,7 +38,7 @@ const RESERVED: [Reserved; 2] = [
         calls: &["Command::new"],
         allowed: &[
             "crates/jail/src/client.rs",
-            "crates/engine/src/template/",
+            "crates/templates/src/",
             "crates/engine/src/guest.rs",
             "bench/",
             "xtask/",

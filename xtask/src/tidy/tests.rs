@@ -129,7 +129,7 @@ fn programs_are_started_in_known_places() {
     let found = "2: `Command::new` here: programs are started in a few known places only; \
                  see ARCHITECTURE.md";
     check("crates/engine/src/sandbox.rs", text, &[found]);
-    check("crates/engine/src/template/wheels.rs", text, &[]);
+    check("crates/templates/src/wheels.rs", text, &[]);
     check("crates/jail/src/client.rs", text, &[]);
 }
 
@@ -148,7 +148,7 @@ fn python_files_open_with_what_they_are() {
     check("guest/silica_guest/wire.py", "import os\n", &[wanted]);
     check("guest/silica_guest/wire.py", "# A comment.\n", &[wanted]);
     check("guest/silica_guest/wire.py", "\"\"\"Frames.\"\"\"\n", &[]);
-    check("crates/engine/src/template/host/probe.py", "# Prints facts.\n", &[]);
+    check("crates/templates/src/host/probe.py", "# Prints facts.\n", &[]);
     check("examples/first.py", "import os\n", &[wanted]);
 }
 

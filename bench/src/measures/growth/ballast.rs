@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use silica_engine::template::Home;
+use silica_templates::Home;
 
 use crate::measures::Bench;
 use crate::silica::Library;

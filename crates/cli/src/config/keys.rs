@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use silica_domain::Limits;
-use silica_engine::template::TemplateName;
 use silica_policy::Preset;
+use silica_templates::TemplateName;
 
 use super::address::{self, Listen};
 use super::codec::{

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use silica_domain::{Limits, LimitsMax};
 use silica_engine::ZygotePolicy;
-use silica_engine::template::TemplateName;
 use silica_policy::Preset;
+use silica_templates::TemplateName;
 
 use super::address::Listen;
 

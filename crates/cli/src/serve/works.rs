@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use silica_engine::template::{Home, Template, list};
 use silica_engine::{CreateOptions, Engine, EngineOptions};
 use silica_sessions::Sessions;
 use silica_store::audit::Note;
+use silica_templates::{Home, Template, list};
 
 use crate::config::Settings;
 use crate::home;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use silica_engine::ZygotePolicy;
-use silica_engine::template::{Home, Manifest, TemplateName, load};
 use silica_jail::client::{Incoming, Zone, ZoneOptions, detach};
 use silica_jail::protocol::{
     EnclosureSpec, Exit, Origin, Program, Source, SystemDirectory, TemplateLayers, ZoneEvent,
     ZoneFailure, ZoneReply, ZoneRequest,
 };
+use silica_templates::{Home, Manifest, TemplateName, load};
 
 use crate::ground::{EVERYTHING, Ground, PATIENCE, PYTHON, SILICA, start_engine};
 

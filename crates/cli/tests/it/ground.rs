@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use silica_domain::{Limits, LimitsMax};
-use silica_engine::template::{Home, TemplateName, load};
 use silica_engine::{
     Control, CreateOptions, Engine, EngineOptions, Interpreter, Report, Sandbox, Unwatched,
     ZygotePolicy,
 };
 use silica_jail::client::UseOfHost;
+use silica_templates::{Home, TemplateName, load};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 

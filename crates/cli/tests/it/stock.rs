@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 use silica_domain::{Limits, Outcome};
-use silica_engine::template::{Home, TemplateName, load};
 use silica_engine::{CreateOptions, Engine, Input, Interpreter};
+use silica_templates::{Home, TemplateName, load};
 
 use crate::failing::settled;
 use crate::ground::{
