@@ -19,7 +19,7 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 VM = json.loads(Path("/vm.json").read_text())
 
-# The ordinary user of the tests in `ordinary_user.rs`.
+# The ordinary user of the tests in `tests/it/jail/ordinary_user.rs`.
 USER = 12345
 
 # By a group, in the words of the report.
@@ -33,7 +33,11 @@ BY_PROCESS = {
 }
 
 # Tests that want a second template, with libraries: the disk has one without.
-NEED_LIBRARIES = {"stock::stock_follows_its_customers_from_template_to_template"}
+NEED_LIBRARIES = {"jail::stock::stock_follows_its_customers_from_template_to_template"}
+
+# Modules of `tests/it` that run in more than one scene.
+LIMITS_AND_ENDS = ["engine::limits", "jail::failing", "jail::leftovers", "jail::stock"]
+ORDINARY_USER = "jail::ordinary_user"
 
 # How many times more patience the tests have in a machine that is emulated.
 SLOWNESS = "6"
@@ -127,9 +131,9 @@ def tests(directory, modules, user=0, asked=()):
     """Runs tests of the binary in a group, each in a process of its own, two at a time."""
     listed = subprocess.run([VM["tests"], "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
     names = [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
-    names = [name for name in names if name.split("::")[0] in modules and name not in NEED_LIBRARIES]
+    names = [name for name in names if name.rpartition("::")[0] in modules and name not in NEED_LIBRARIES]
     names = [name for name in names if not asked or any(word in name for word in asked)]
-    # Somebody else is there too, as a login shell would be.
+    # Another process is in the group too, as a login shell would be.
     other = within(directory, ["bash", "-c", "sleep 10000 >/dev/null & echo $!"], user, stdout=subprocess.PIPE)
 
     def run_one(name):
@@ -152,7 +156,7 @@ def root(asked):
     session = group("user.slice/user-0.slice/session-1.scope")
     doctor(session, 0, BY_GROUP)
     limits(session, 0)
-    tests(session, ["limits", "failing", "leftovers", "containment", "stock", "ordinary_user"], asked=asked)
+    tests(session, [*LIMITS_AND_ENDS, "jail::containment", ORDINARY_USER], asked=asked)
 
 
 def service(asked):
@@ -183,8 +187,8 @@ def delegated(asked):
     # Beside other programs of the user in one group.
     shared = group(f"{top}/app.slice/terminal.scope")
     delegate(shared)
-    tests(shared, ["limits", "failing", "leftovers", "stock"], USER, asked)
-    tests(shared, ["ordinary_user"], asked=asked)
+    tests(shared, LIMITS_AND_ENDS, USER, asked)
+    tests(shared, [ORDINARY_USER], asked=asked)
 
 
 def undelegated(asked):
@@ -192,7 +196,7 @@ def undelegated(asked):
     user_slice("memory pids")
     session = group(f"user.slice/user-{USER}.slice/session-2.scope")
     doctor(session, USER, BY_PROCESS)
-    tests(session, ["ordinary_user"], asked=asked)
+    tests(session, [ORDINARY_USER], asked=asked)
 
 
 def loopback_up():

@@ -1,0 +1,315 @@
+//! `silica top` against a real server, and against one that means harm.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use expect_test::expect;
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcgetattr;
+use serde_json::{Value, json};
+
+use crate::harness::served::Served;
+use crate::harness::{PATIENCE, Ran, SILICA, eventually, finish, signal};
+
+/// `silica top` with nothing in its environment but these.
+fn top(url: &str, key: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(SILICA);
+    command.env_clear().env("SILICA_URL", url).env("SILICA_KEY", key).stdin(Stdio::null());
+    command.arg("top").args(arguments);
+    command
+}
+
+fn looked(served: &Served, arguments: &[&str]) -> Ran {
+    let ran = finish(&mut top(&served.url, &served.key, arguments));
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    ran
+}
+
+#[test]
+fn everybodys_sandboxes_are_shown_to_an_admin_only() {
+    let served = Served::start();
+    let bob = served.want(201, "POST /v1/keys", r#"{"name": "bob"}"#);
+    let bobs_key = bob["key"].as_str().unwrap();
+    let own = served.want(201, "POST /v1/sandboxes", "{}");
+    let own = own["id"].as_str().unwrap();
+    let bobs = served.call_with(Some(bobs_key), "POST /v1/sandboxes", &[], b"{}").json();
+    let bobs = bobs["id"].as_str().unwrap();
+    served.want(200, &format!("POST /v1/sandboxes/{own}/cells"), r#"{"code": "1"}"#);
+    let busy = br#"{"code": "while True: pass", "background": true}"#;
+    let place = format!("POST /v1/sandboxes/{bobs}/cells");
+    assert_eq!(served.call_with(Some(bobs_key), &place, &[], busy).status, 202);
+    // Not a terminal, so one look.
+    let mut seen = Vec::new();
+    let all_is_seen = eventually(PATIENCE, || {
+        let frame = looked(&served, &["--json", "--sort", "owner"]).json();
+        seen = frame["sandboxes"].as_array().unwrap().clone();
+        seen[0]["state"] == "busy" && seen[1]["state"] == "idle"
+    });
+    assert!(all_is_seen, "{seen:?}");
+    let shown = |row: &Value| {
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        (text("id"), text("owner_name"), text("template"), row["cells_run"].as_u64().unwrap())
+    };
+    let text = str::to_owned;
+    assert_eq!(shown(&seen[0]), (text(bobs), text("bob"), text("python"), 0));
+    assert_eq!(shown(&seen[1]), (text(own), text("first"), text("python"), 1));
+    assert_eq!(seen[0]["owner"], bob["id"]);
+    for row in &seen {
+        assert!(row["expires_seconds"].as_u64().is_some_and(|left| left > 0), "{row}");
+        assert!(row["cpu_percent"].is_number(), "{row}");
+    }
+    let table = looked(&served, &["--once", "--sort", "owner"]).stdout;
+    let lines: Vec<&str> = table.lines().collect();
+    let words = |line: usize| lines[line].split_whitespace().take(4).collect::<Vec<_>>();
+    assert!(lines[0].contains("  2 sandboxes, 1 busy, "), "{table}");
+    assert_eq!(words(1), ["ID", "OWNER", "TEMPLATE", "STATE"]);
+    assert_eq!(words(2), [bobs, "bob", "python", "busy"]);
+    assert_eq!((words(3), lines.len()), (vec![own, "first", "python", "idle"], 4));
+    let many = looked(&served, &["-n", "2", "--json"]).stdout;
+    assert_eq!(many.lines().count(), 2, "{many}");
+    let end = format!("DELETE /v1/sandboxes/{bobs}");
+    assert_eq!(served.call_with(Some(bobs_key), &end, &[], b"").status, 204);
+    let left = looked(&served, &["--json"]).json();
+    assert_eq!(left["sandboxes"].as_array().unwrap().len(), 1, "{left}");
+    let refused = finish(&mut top(&served.url, bobs_key, &[]));
+    assert_eq!((refused.status, refused.stdout.as_str()), (125, ""));
+    expect![[r"
+        silica: everybody's sandboxes are shown to an admin key only (only an admin key may do this)
+    "]]
+    .assert_eq(&refused.stderr);
+}
+
+/// Answers every call with the same bytes.
+fn fake_server(answer: &str) -> String {
+    fake_server_in_turn(&[answer])
+}
+
+/// Answers one call after the other, and from then on as it did last, for as long as the test runs.
+fn fake_server_in_turn(answers: &[&str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answers: Vec<String> = answers.iter().map(|answer| (*answer).to_owned()).collect();
+    std::thread::spawn(move || {
+        let last = answers.last().unwrap();
+        let endless = answers.iter().chain(std::iter::repeat(last));
+        for (stream, answer) in listener.incoming().zip(endless) {
+            let mut stream: TcpStream = stream.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+/// Says the same to everybody, whatever it hears first.
+fn deaf_server(words: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream: TcpStream = stream.unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(words.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+const HOSTILE: &str = "\x1b[31m\x07\x1b]0;title\x07\u{9b}2J\u{202e}evil\r\n\u{7f}\x1b[?1049l";
+
+/// A server whose every text tries to steer the terminal.
+fn hostile_server() -> String {
+    let sandbox = json!({
+        "id": HOSTILE, "owner": HOSTILE, "owner_name": HOSTILE, "template": HOSTILE,
+        "state": "running", "metadata": {HOSTILE: HOSTILE}, "kernels": [{"state": HOSTILE}],
+        "usage": {"at": HOSTILE, "cpu_ms": 1, "memory_bytes": 1},
+    });
+    let body = json!({"at": "2026-01-01T00:00:00Z", "sandboxes": [sandbox]});
+    fake_server(&format!("HTTP/1.1 200 OK\r\n\r\n{body}"))
+}
+
+#[track_caller]
+fn assert_harmless(text: &str) {
+    let harmless = |byte: u8| byte == b'\n' || (b' '..=b'~').contains(&byte);
+    assert!(text.bytes().all(harmless), "{text:?}");
+}
+
+#[test]
+fn hostile_texts_do_not_reach_a_pipe() {
+    let url = hostile_server();
+    for arguments in [&["--once"][..], &["--json"]] {
+        let ran = finish(&mut top(&url, "key", arguments));
+        assert_eq!(ran.status, 0, "{ran:?}");
+        assert!(ran.stdout.contains("evi"), "{ran:?}");
+        assert_harmless(&ran.stdout);
+    }
+    let problem = json!({"detail": HOSTILE});
+    let url = fake_server(&format!("HTTP/1.1 500 x\r\n\r\n{problem}"));
+    let ran = finish(&mut top(&url, "key", &[]));
+    assert_eq!(ran.status, 125, "{ran:?}");
+    assert!(ran.stderr.contains("answered 500: ?[31m"), "{ran:?}");
+    assert_harmless(&ran.stderr);
+    let url = fake_server(&format!("HTTP/1.1 200 {HOSTILE}\r\n{HOSTILE}: {HOSTILE}\r\n\r\n{{}}"));
+    let ran = finish(&mut top(&url, "key", &[]));
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+    assert_harmless(&ran.stderr);
+}
+
+/// How a program that watches is told to stop.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Signal(Signal),
+    Key(u8),
+}
+
+/// Runs on a terminal until it has drawn this, then stops it; returns all that it wrote.
+fn on_terminal(mut command: Command, awaited: &str, stop: Stop) -> String {
+    let controller =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    command.stdin(terminal.try_clone().unwrap());
+    command.stdout(terminal.try_clone().unwrap()).stderr(terminal.try_clone().unwrap());
+    let before = modes(&terminal);
+    let mut child = command.spawn().unwrap();
+    // The program has the only other end.
+    drop((command, terminal));
+    let (mut controller, mut written, mut told) = (File::from(controller), Vec::new(), false);
+    let mut chunk = [0; 4096];
+    // Linux ends a terminal that nobody else has open with EIO.
+    while let Ok(length @ 1..) = controller.read(&mut chunk) {
+        written.extend_from_slice(&chunk[..length]);
+        if !told && String::from_utf8_lossy(&written).contains(awaited) {
+            match stop {
+                Stop::Signal(stop) => signal(child.id(), stop),
+                Stop::Key(key) => controller.write_all(&[key]).unwrap(),
+            }
+            told = true;
+        }
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&written));
+    assert_eq!(modes(&controller), before);
+    String::from_utf8(written).unwrap()
+}
+
+/// How a terminal treats what is typed; either end tells it.
+fn modes(terminal: &File) -> String {
+    format!("{:?}", tcgetattr(terminal).unwrap())
+}
+
+#[test]
+fn terminal_is_left_as_it_was_and_obeys_nobody_else() {
+    let url = hostile_server();
+    let signals = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Stop::Signal);
+    for stop in signals.into_iter().chain([Stop::Key(b'q')]) {
+        let written = on_terminal(top(&url, "key", &[]), "\x1b[J", stop);
+        let drawn = written.strip_prefix("\x1b[?1049h\x1b[?25l").unwrap();
+        let drawn = drawn.strip_suffix("\x1b[?25h\x1b[?1049l").unwrap();
+        assert!(drawn.contains("?[31m"), "{drawn:?}");
+        let mut rest = drawn.replace("\r\n", "\n");
+        for ours in ["\x1b[H", "\x1b[K", "\x1b[J", "\r"] {
+            rest = rest.replace(ours, "");
+        }
+        assert_harmless(&rest);
+    }
+}
+
+#[test]
+fn server_that_goes_away_is_asked_again() {
+    let seen = |count: usize| {
+        let sandboxes = vec![json!({"id": "sbx_a", "state": "running"}); count];
+        let body = json!({"at": "2026-01-01T00:00:00Z", "sandboxes": sandboxes});
+        format!("HTTP/1.1 200 OK\r\n\r\n{body}")
+    };
+    let gone = "HTTP/1.1 503 x\r\n\r\n{\"detail\": \"going down\"}";
+    let url = fake_server_in_turn(&[&seen(1), &seen(1), gone, &seen(7)]);
+    let written = on_terminal(top(&url, "key", &[]), "  7 sandboxes", Stop::Signal(Signal::INT));
+    let trouble = format!("{url} answered 503: going down; trying again");
+    let (before, after) = written.split_once(&trouble).unwrap();
+    assert!(before.contains("  1 sandbox,"), "{written:?}");
+    // What was seen last stays in view meanwhile.
+    assert!(after.contains("sbx_a"), "{written:?}");
+    // Without a terminal nobody waits for it.
+    let url = fake_server_in_turn(&[&seen(1), gone]);
+    let ran = finish(&mut top(&url, "key", &["--json"]));
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+}
+
+#[test]
+fn server_that_cannot_be_used_is_said() {
+    let check = |url: &str, key: &str, expected: expect_test::Expect| {
+        let ran = finish(&mut top(url, key, &[]));
+        assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+        expected.assert_eq(&ran.stderr.replace(url, "URL"));
+    };
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    check(
+        &format!("http://127.0.0.1:{port}"),
+        "key",
+        expect![[r"
+        silica: cannot reach URL
+          because: Connection refused (os error 111)
+    "]],
+    );
+    check(
+        &deaf_server("HTTP/1.1 400 Bad Request\r\n\r\n").replace("http:", "https:"),
+        "key",
+        expect![[r"
+            silica: URL does not speak TLS; its address begins with http:
+              because: received corrupt message of type InvalidContentType
+        "]],
+    );
+    check(
+        &fake_server("SSH-2.0-OpenSSH_9.9\r\n"),
+        "key",
+        expect![[r"
+            silica: no HTTP came from URL
+              because: invalid HTTP version parsed
+        "]],
+    );
+    check(
+        &fake_server("HTTP/1.1 200 OK\r\n\r\n<html>"),
+        "key",
+        expect![[r"
+        silica: the answer is no JSON
+          because: expected value at line 1 column 1
+    "]],
+    );
+    check(
+        &fake_server("HTTP/1.1 404 Not Found\r\n\r\n<html>"),
+        "key",
+        expect![[r"
+        silica: URL answered 404: the answer is not from a Silica server
+    "]],
+    );
+    // A machine without certificates has no use for them either.
+    let mut bare = top("http://127.0.0.1:1", "key", &[]);
+    let bare = finish(bare.env("SSL_CERT_FILE", "/missing").env("SSL_CERT_DIR", "/missing"));
+    assert!(bare.stderr.starts_with("silica: cannot reach"), "{bare:?}");
+    check(
+        "http://localhost",
+        "",
+        expect![[r"
+        silica: a key is needed: set SILICA_KEY, or give --key
+    "]],
+    );
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    for arguments in [&["--once", "-n", "2"][..], &["-n", "0"], &["--sort", "beauty"], &["extra"]] {
+        assert_eq!(finish(&mut top("http://localhost", "key", arguments)).status, 2);
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of `crates/engine`: cells, commands, files and limits of a sandbox.
+
+pub(crate) mod commands;
+mod files;
+mod inputs;
+mod limits;
+mod misbehaving;
+mod outputs;
+mod terminals;
+mod work;

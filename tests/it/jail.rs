@@ -1,0 +1,9 @@
+//! Tests of `crates/jail`: namespaces, groups, filters and the processes of a zone.
+
+mod containment;
+mod entering;
+pub(crate) mod failing;
+mod forks;
+mod leftovers;
+mod ordinary_user;
+mod stock;

@@ -1,0 +1,157 @@
+//! Making a sandbox fails at each step in turn: the error names the step, nothing is left, and the
+//! engine goes on.
+
+use silica_engine::{CreateOptions, Engine, Faults, Interpreter};
+use silica_jail::enclosure;
+
+use crate::harness::{
+    GONE_WITHIN, Ground, PYTHON, assert_works, below, descriptors, print, soon, uncollected,
+};
+
+/// What an engine holds: how many descriptors each of its processes and this one have open, and how
+/// many control groups there are. Inits and groups are made ahead, so which they are says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holdings {
+    descriptors: Vec<usize>,
+    groups: usize,
+}
+
+pub(crate) fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
+    let zone = engine.zone_process_id();
+    let pids = below(zone).into_iter().map(|process| process.pid);
+    let mut descriptors: Vec<usize> =
+        pids.chain([zone, std::process::id()]).filter_map(descriptors).collect();
+    descriptors.sort_unstable();
+    Holdings { descriptors, groups: ground.groups().len() }
+}
+
+/// How often in a row the same must be held to count as settled.
+const SETTLED: u32 = 20;
+
+/// The same once what is made ahead has been made again and what is dying is dead.
+pub(crate) async fn settled(engine: &Engine, ground: &Ground) -> Holdings {
+    let mut last = holdings(engine, ground);
+    let mut times = 0;
+    let settle = || {
+        let now = holdings(engine, ground);
+        times = if now == last { times + 1 } else { 0 };
+        last = now;
+        times == SETTLED
+    };
+    assert!(soon(GONE_WITHIN, settle).await, "it never settles");
+    last
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += ": ";
+        text += &cause.to_string();
+        next = cause.source();
+    }
+    text
+}
+
+/// What making a sandbox with a fault comes to; it must not succeed.
+async fn failure(engine: &Engine, options: &CreateOptions) -> String {
+    let mut sandbox = match engine.create(options).await {
+        Ok(sandbox) => sandbox,
+        Err(error) => return chain(&error),
+    };
+    let error = sandbox.ready().await.expect_err("a step failed, and yet there is an interpreter");
+    sandbox.destroy().await.unwrap();
+    chain(&error)
+}
+
+async fn check(interpreter: Interpreter, faults: &[(&str, Faults)]) {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let honest = ground.options(interpreter);
+    let mut neighbour = engine.create(&honest).await.unwrap();
+    print(&mut neighbour, "kept = 'kept'").await;
+    assert_works(&engine, &honest).await;
+    let mut before = settled(&engine, &ground).await;
+    let mut wrong = Vec::new();
+    for &(name, faults) in faults {
+        let text = failure(&engine, &CreateOptions { faults, ..honest.clone() }).await;
+        if !text.contains(name) {
+            wrong.push(format!("{name}: {text}"));
+        }
+        if !soon(GONE_WITHIN, || holdings(&engine, &ground) == before).await {
+            let now = settled(&engine, &ground).await;
+            wrong.push(format!("{name}: {before:?} became {now:?}"));
+            before = now;
+        }
+        assert_works(&engine, &honest).await;
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let collected = || uncollected(engine.zone_process_id()).is_empty();
+    assert!(soon(GONE_WITHIN, collected).await, "{:?}", uncollected(engine.zone_process_id()));
+    assert_eq!(print(&mut neighbour, "print(kept)").await, "kept");
+    neighbour.destroy().await.unwrap();
+    engine.close().await;
+    assert!(ground.groups().is_empty());
+}
+
+fn enclosure_faults() -> Vec<(&'static str, Faults)> {
+    let fault = |step: &enclosure::Step| Faults { enclosure_step: *step as u32, enter_step: 0 };
+    enclosure::Step::ALL.iter().map(|step| (step.name(), fault(step))).collect()
+}
+
+fn enter_faults() -> Vec<(&'static str, Faults)> {
+    let fault = |step: &silica_gate::Step| Faults { enclosure_step: 0, enter_step: *step as u32 };
+    silica_gate::Step::ALL.iter().map(|step| (step.name(), fault(step))).collect()
+}
+
+#[tokio::test]
+async fn enclosure_for_a_fork_fails_cleanly_at_each_step() {
+    check(Interpreter::Forked, &enclosure_faults()).await;
+}
+
+#[tokio::test]
+async fn enclosure_for_a_fresh_interpreter_fails_cleanly_at_each_step() {
+    check(Interpreter::Fresh, &enclosure_faults()).await;
+}
+
+#[tokio::test]
+async fn fork_fails_to_enter_cleanly_at_each_step() {
+    check(Interpreter::Forked, &enter_faults()).await;
+}
+
+#[tokio::test]
+async fn fresh_interpreter_fails_to_enter_cleanly_at_each_step() {
+    check(Interpreter::Fresh, &enter_faults()).await;
+}
+
+#[tokio::test]
+async fn many_failures_and_ends_leave_nothing() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let honest = ground.options(Interpreter::Forked);
+    // From the second customer on the zone fills its stock, which is part of what it holds.
+    for _ in 0..3 {
+        assert_works(&engine, &honest).await;
+    }
+    let before = settled(&engine, &ground).await;
+    for round in 0..10 {
+        let faults = enclosure_faults()[round].1;
+        drop(engine.create(&CreateOptions { faults, ..honest.clone() }).await);
+        let sandbox = engine.create(&honest).await.unwrap();
+        // Neither waited for nor destroyed.
+        drop(sandbox);
+    }
+    let clean = soon(GONE_WITHIN, || holdings(&engine, &ground) == before).await;
+    assert!(clean, "{before:?} became {:?}", holdings(&engine, &ground));
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn template_that_was_not_added_is_an_error() {
+    let ground = Ground::new(PYTHON);
+    let engine = ground.engine().await;
+    let error = engine.create(&CreateOptions::new("absent")).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no template called absent");
+    engine.close().await;
+}

@@ -1,0 +1,253 @@
+//! The binary without any privilege: less can be enforced, what is missing is said, nothing is left.
+//!
+//! Where the tests run as root the binary is started as another user; else it is run as it is.
+
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use silica_engine::{
+    CommandExit, CommandSpec, CreateOptions, Interpreter, TerminalSize, ZygotePolicy,
+};
+
+use crate::engine::commands;
+use crate::harness::{
+    EVERYTHING, GONE_WITHIN, Ground, PATIENCE, PYTHON, Ran, SILICA, below, collect, eventually,
+    finish, first_line, mark, marked, signal, slowness, start, start_engine, wear,
+};
+
+const USER: u32 = 12345;
+
+/// A ground whose data directory belongs to the ordinary user.
+fn ground() -> Ground {
+    let ground = Ground::new(PYTHON);
+    if rustix::process::geteuid().is_root() {
+        // The guest's layer is written by the user; the templates are only read.
+        std::fs::remove_file(ground.home().join("guest")).unwrap();
+        for path in [ground.home().to_owned(), ground.here()] {
+            chown(path, Some(USER), Some(USER)).unwrap();
+        }
+    }
+    ground
+}
+
+/// A program to be run as the ordinary user.
+fn as_ordinary_user(program: &str) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=12345", "--regid=12345", "--clear-groups", "--inh-caps=-all", program]);
+    command
+}
+
+fn command(ground: &Ground) -> Command {
+    let mut command = as_ordinary_user(SILICA);
+    command
+        .args(["run", "--template", PYTHON])
+        .env("SILICA_HOME", ground.home())
+        .env("HOME", ground.home())
+        .current_dir(ground.here())
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(ground: &Ground, arguments: &[&str]) -> Ran {
+    finish(command(ground).args(arguments))
+}
+
+fn state<'a>(json: &'a Value, measure: &str) -> &'a str {
+    json["containment"]["measures"][measure]["state"].as_str().unwrap()
+}
+
+#[test]
+fn code_runs_and_containment_tells_the_truth() {
+    let ground = ground();
+    let code = "import os; print(os.getuid(), os.getcwd()); 2 + 2";
+    let ran = run(&ground, &["--json", "-c", code]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let json = ran.json();
+    assert_eq!(json["stdout"], "1000 /workspace\n");
+    assert_eq!(json["results"][0]["data"]["text/plain"], "4");
+    assert_eq!(state(&json, "user_id"), "partial");
+    for measure in ["namespaces", "root", "network", "capabilities", "seccomp", "disk"] {
+        assert_eq!(state(&json, measure), "full", "{measure}");
+    }
+    // Whether groups are delegated is the host's to say; here they are not, or they are used.
+    let delegated = !silica_can_make_groups(&ground).is_empty();
+    for (measure, otherwise) in
+        [("memory", "partial"), ("cpu_share", "missing"), ("cpu_time", "partial")]
+    {
+        let expected = if delegated { "full" } else { otherwise };
+        assert_eq!(state(&json, measure), expected, "{json:#}");
+    }
+    assert_eq!(json["usage"]["memory_peak_bytes"].is_null(), !delegated);
+}
+
+/// The groups that a run of the ordinary user recorded as its own.
+fn silica_can_make_groups(ground: &Ground) -> Vec<String> {
+    let record = std::fs::read_to_string(ground.home().join("run/zone-0.lock")).unwrap();
+    serde_json::from_str(&record).unwrap()
+}
+
+#[test]
+fn limits_hold_without_groups() {
+    let ground = ground();
+    // Without a group the interpreter's own start counts.
+    let seconds = slowness().to_string();
+    for (arguments, code, outcomes, limit) in [
+        (["--memory", "128M"], "x = b'x' * (500 << 20)", ["raised", "out_of_memory"], "memory"),
+        (["--cpu-seconds", &seconds], "while True: pass", ["cpu_exceeded", "cpu_exceeded"], "cpu"),
+        (["--timeout", "500ms"], "import time; time.sleep(50)", ["timed_out", "timed_out"], "wall"),
+        (
+            ["--processes", "16"],
+            "import os, time\nwhile True:\n  if os.fork() == 0: time.sleep(50)",
+            ["raised", "raised"],
+            "processes",
+        ),
+        (
+            ["--disk", "1M"],
+            "open('/tmp/a', 'wb').write(b'x' * (2 << 20))",
+            ["raised", "raised"],
+            "disk",
+        ),
+    ] {
+        let mut all = vec!["--json", "-c", code];
+        all.extend(arguments);
+        let json = run(&ground, &all).json();
+        let outcome = json["outcome"].as_str().unwrap();
+        assert!(outcomes.contains(&outcome), "{limit}: {json:#}");
+        assert_eq!(json["limits_hit"][0]["limit"], limit, "{json:#}");
+    }
+}
+
+#[test]
+fn fork_bomb_is_stopped() {
+    let ground = ground();
+    let mark = mark();
+    let code = format!(
+        "{}\nimport os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
+        wear(&mark)
+    );
+    std::fs::write(ground.here().join("bomb.py"), code).unwrap();
+    let ran = run(&ground, &["--json", "--timeout", "1", "--processes", "32", "bomb.py"]);
+    assert_eq!(ran.json()["outcome"], "timed_out", "{ran:?}");
+    assert_eq!(marked(&mark), []);
+}
+
+#[test]
+fn inputs_and_outputs_work() {
+    let ground = ground();
+    let here = ground.here();
+    std::fs::write(here.join("in.txt"), "from the host").unwrap();
+    std::fs::create_dir(here.join("folder")).unwrap();
+    std::fs::write(here.join("folder/leaf"), "leaf").unwrap();
+    let code = "text = open('/data/input/in.txt').read() + open('/data/input/folder/leaf').read()\n\
+                open('out.txt', 'w').write(text.upper())\n\
+                try: open('/data/input/in.txt', 'a'); print('changed')\n\
+                except OSError as error: print(error.errno in (1, 13, 30))";
+    let files = ["--in", "in.txt", "--in", "folder", "--out", "out.txt"];
+    let ran = run(&ground, &[&["-c", code], files.as_slice()].concat());
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "True\n"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(here.join("out.txt")).unwrap(), "FROM THE HOSTLEAF");
+}
+
+#[test]
+fn file_that_the_user_may_not_read_stays_unread() {
+    let ground = ground();
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let secret = ground.here().join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    let code = "print(open('/data/input/secret').read())";
+    let ran = run(&ground, &["--in", "secret", "-c", code]);
+    assert_ne!(ran.status, 0);
+    assert!(!ran.stdout.contains("secret"), "{ran:?}");
+}
+
+#[test]
+fn host_is_as_invisible_as_with_privilege() {
+    let ground = ground();
+    let token = mark();
+    let canary = std::path::Path::new("/tmp").join(&token);
+    std::fs::write(&canary, "").unwrap();
+    let code = format!(
+        "import os, socket\n\
+         print(any({token:?} in f + d for _, d, f in os.walk('/') for f in [' '.join(f)] for d in [' '.join(d)]))\n\
+         print(os.path.exists('/host'), open('/proc/self/uid_map').read().split()[0])\n\
+         print([l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l])"
+    );
+    let mut command = command(&ground);
+    let mut child = start(command.stdin(Stdio::piped()));
+    child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+    let ran = collect(child);
+    std::fs::remove_file(canary).unwrap();
+    assert_eq!(ran.stdout, "False\nFalse 1000\n['lo']\n", "{}", ran.stderr);
+}
+
+#[test]
+fn killed_run_leaves_nothing() {
+    let ground = ground();
+    let mark = mark();
+    let code = format!(
+        "import subprocess, time\n{}\n\
+         subprocess.Popen(['sleep', '500'], env={{'MARK': {mark:?}}}, start_new_session=True)\n\
+         print('up')\ntime.sleep(500)",
+        wear(&mark)
+    );
+    let mut command = command(&ground);
+    let mut child = start(command.stdin(Stdio::piped()));
+    child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+    let (line, _stdout) = first_line(&mut child);
+    assert_eq!(line, "up");
+    assert!(eventually(PATIENCE, || marked(&mark).len() == 2));
+    assert!(below(child.id()).len() >= 5);
+    signal(child.id(), Signal::KILL);
+    assert!(eventually(GONE_WITHIN, || marked(&mark).is_empty()), "{:?}", marked(&mark));
+    collect(child);
+    assert_eq!(run(&ground, &["-c", "print(2 + 2)"]).stdout, "4\n");
+}
+
+/// Says to this very test, started again as the ordinary user, where its data directory is.
+const HOME_VARIABLE: &str = "SILICA_TEST_ORDINARY_HOME";
+
+/// An engine lives in the process that starts it, so the test does both parts.
+#[test]
+fn commands_and_terminals_work() {
+    const NAME: &str = "ordinary_user::commands_and_terminals_work";
+    if let Some(home) = std::env::var_os(HOME_VARIABLE) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(use_commands(home.as_ref()));
+        return;
+    }
+    let ground = ground();
+    let test = std::env::current_exe().unwrap();
+    let mut again = as_ordinary_user(test.to_str().unwrap());
+    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, ground.home());
+    let ran = finish(again.current_dir(ground.here()));
+    assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
+}
+
+async fn use_commands(home: &std::path::Path) {
+    assert!(!rustix::process::geteuid().is_root());
+    let engine = start_engine(home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+    let options = CreateOptions { interpreter: Interpreter::Fresh, ..CreateOptions::new(PYTHON) };
+    let mut sandbox = engine.create(&options).await.unwrap();
+    sandbox.ready().await.unwrap();
+    assert_eq!(commands::printed(&sandbox, "id -u; pwd").await, "1000\n/workspace");
+    let terminal = Some(TerminalSize { rows: 10, columns: 20 });
+    let spec = CommandSpec { terminal, ..sandbox.shell_line("tty; stty size") };
+    let outcome = commands::collect(&mut sandbox.start_command(&spec).await.unwrap()).await;
+    assert_eq!(outcome.stdout, "/dev/pts/0\r\n10 20\r\n", "{outcome:?}");
+    let command = commands::start(&sandbox, "sleep 1000 & sleep 1000").await;
+    command.handle().signal(15).await.unwrap();
+    assert_eq!(commands::end(&command).await.exit, CommandExit::Signal(15));
+    let command = commands::start(&sandbox, "sleep 1000").await;
+    sandbox.destroy().await.unwrap();
+    assert_eq!(commands::end(&command).await.exit, CommandExit::SandboxDied);
+    engine.close().await;
+}

@@ -1,0 +1,27 @@
+//! Tests of `crates/server`: the real binary, called over its socket.
+
+mod cells;
+mod commands;
+mod contract;
+mod e2b;
+mod faults;
+mod files;
+mod interpret;
+mod keys;
+mod openapi;
+mod templates;
+mod tls;
+mod transfers;
+
+use crate::harness::server::Served;
+
+#[test]
+fn it_works() {
+    let served = Served::new();
+    served.assert_works();
+    let sandbox = served.sandbox();
+    sandbox.run("a = 1");
+    assert_eq!(sandbox.print("print(a + 1)"), "2");
+    sandbox.client.delete(&sandbox.path).expect(204);
+    sandbox.assert_ends("deleted");
+}

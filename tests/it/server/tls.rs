@@ -1,0 +1,209 @@
+//! The server behind a certificate: who is answered, who is not, and who must not keep others waiting.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use expect_test::expect;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedKey, IsCa, KeyPair, generate_simple_self_signed,
+};
+use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::server::{Served, command};
+use crate::harness::{Ground, PATIENCE, PYTHON, Ran, SILICA, finish};
+
+/// A server with a certificate of its own, and what trusts it.
+struct Secured {
+    served: Served,
+    trusting: Arc<ClientConfig>,
+}
+
+/// A certificate that says, as those of `openssl req -x509` do, that it may sign others.
+fn signing_certificate() -> CertifiedKey<KeyPair> {
+    let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let signing_key = KeyPair::generate().unwrap();
+    CertifiedKey { cert: parameters.self_signed(&signing_key).unwrap(), signing_key }
+}
+
+/// Writes a certificate and its key into the data directory.
+fn certify(ground: &Ground) -> (Vec<String>, Arc<ClientConfig>) {
+    install(ground, generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap())
+}
+
+fn install(
+    ground: &Ground,
+    CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair>,
+) -> (Vec<String>, Arc<ClientConfig>) {
+    let (certificate, key) = (ground.home().join("tls.crt"), ground.home().join("tls.key"));
+    fs::write(&certificate, cert.pem()).unwrap();
+    fs::write(&key, signing_key.serialize_pem()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let trusting = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let settings = [("tls.certificate", certificate), ("tls.key", key)];
+    let settings = settings.map(|(name, path)| format!("{name}={}", path.display()));
+    (settings.into(), Arc::new(trusting))
+}
+
+impl Secured {
+    fn new() -> Self {
+        let ground = Ground::new(PYTHON);
+        let (settings, trusting) = certify(&ground);
+        Self { served: Served::over(ground, settings, None), trusting }
+    }
+
+    fn socket(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.served.admin.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    fn stream(&self) -> StreamOwned<ClientConnection, TcpStream> {
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::clone(&self.trusting), name).unwrap();
+        StreamOwned::new(connection, self.socket())
+    }
+
+    /// One request on a connection of its own; the status and the body.
+    fn request(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (mut stream, body) = (self.stream(), body.to_string());
+        let close = [("Connection", "close")];
+        let head = self.served.admin.head(method, path, &close, body.len());
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        // A server that closes without a farewell has said everything all the same.
+        let _ = stream.read_to_string(&mut answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap())
+    }
+}
+
+#[test]
+fn whoever_trusts_the_certificate_is_served() {
+    let secured = Secured::new();
+    let (status, ran) = secured.request("POST", "/v1/run", &json!({"code": "print(6 * 7)"}));
+    assert_eq!((status, &ran["stdout"]), (200, &json!("42\n")), "{ran}");
+    // Many on one server, one after the other and beside each other.
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| assert_eq!(secured.request("GET", "/healthz", &json!({})).0, 200));
+        }
+    });
+}
+
+#[test]
+fn whoever_speaks_plainly_is_not_answered() {
+    let secured = Secured::new();
+    let mut socket = secured.socket();
+    socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // What comes is an alert of TLS and no word of HTTP.
+    let _ = socket.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{:?}", String::from_utf8_lossy(&answer));
+    assert_eq!(secured.request("GET", "/healthz", &json!({})).0, 200);
+}
+
+#[test]
+fn whoever_stops_in_the_middle_keeps_nobody_waiting() {
+    let secured = Secured::new();
+    // Nothing, the first bytes of a greeting, and a greeting that claims more than it has.
+    let beginnings: [&[u8]; 3] = [b"", &[22, 3, 1], &[22, 3, 1, 64, 0, 1, 0, 63, 252, 3, 3]];
+    let waiting: Vec<TcpStream> = (0..90)
+        .map(|number| {
+            let mut socket = secured.socket();
+            socket.write_all(beginnings[number % beginnings.len()]).unwrap();
+            socket
+        })
+        .collect();
+    // One that has shaken hands and then says half of what it wants.
+    let mut half = secured.stream();
+    half.write_all(b"GET /healthz HT").unwrap();
+    let (status, ran) = secured.request("POST", "/v1/run", &json!({"code": "print(6 * 7)"}));
+    assert_eq!((status, &ran["stdout"]), (200, &json!("42\n")), "{ran}");
+    drop(waiting);
+    half.write_all(b"TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    let _ = half.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+}
+
+#[test]
+fn certificate_that_cannot_be_used_is_told() {
+    let ground = Ground::new(PYTHON);
+    let (settings, _) = certify(&ground);
+    let (certificate, key) = (ground.home().join("tls.crt"), ground.home().join("tls.key"));
+    let good = (fs::read(&certificate).unwrap(), fs::read(&key).unwrap());
+    let other = Ground::new(PYTHON);
+    certify(&other);
+    let foreign = fs::read(other.home().join("tls.key")).unwrap();
+    let cases: [(&[u8], &[u8], &str); 4] = [
+        (b"no certificate", &good.1, "tls.crt"),
+        (&good.0, b"no key", "tls.key"),
+        (&good.0, &foreign, "tls.crt"),
+        (&good.0[..good.0.len() / 2], &good.1, "tls.crt"),
+    ];
+    for (certificate_text, key_text, named) in cases {
+        fs::write(&certificate, certificate_text).unwrap();
+        fs::write(&key, key_text).unwrap();
+        let ran = finish(&mut command(&ground, &settings));
+        assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+        assert!(ran.stderr.contains(named) && !ran.stderr.contains("panicked"), "{ran:?}");
+    }
+}
+
+#[test]
+fn top_trusts_whom_it_is_told_to() {
+    let secured = Secured::new();
+    let port = secured.served.admin.address.port();
+    let certificate = secured.served.ground().home().join("tls.crt");
+    let refused = top(&secured.served, "localhost", None);
+    assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
+    expect![[r"
+        silica: the certificate of https://localhost:PORT is not trusted; if it is its own, give it by --ca
+          because: invalid peer certificate: UnknownIssuer
+    "]]
+    .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));
+    let looked = top(&secured.served, "localhost", Some(&certificate));
+    assert_eq!(looked.status, 0, "{looked:?}");
+    assert_eq!(looked.json()["sandboxes"], json!([]), "{looked:?}");
+}
+
+#[test]
+fn certificate_that_may_sign_others_is_trusted_if_it_is_the_very_one() {
+    let ground = Ground::new(PYTHON);
+    let (settings, _) = install(&ground, signing_certificate());
+    let served = Served::over(ground, settings, None);
+    let certificate = served.ground().home().join("tls.crt");
+    let looked = top(&served, "localhost", Some(&certificate));
+    assert_eq!(looked.status, 0, "{looked:?}");
+    let another = served.ground().home().join("another.crt");
+    fs::write(&another, signing_certificate().cert.pem()).unwrap();
+    for (host, trusted, reason) in [
+        ("localhost", &another, "CaUsedAsEndEntity"),
+        ("127.0.0.1", &certificate, "not valid for name"),
+    ] {
+        let refused = top(&served, host, Some(trusted));
+        assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
+        assert!(refused.stderr.contains(reason), "{refused:?}");
+    }
+}
+
+/// Looks at a server by one of its names, with trust in a certificate.
+fn top(served: &Served, host: &str, trusted: Option<&Path>) -> Ran {
+    let port = served.admin.address.port();
+    let mut command = Command::new(SILICA);
+    command.env_clear().env("SILICA_URL", format!("https://{host}:{port}"));
+    command.env("SILICA_KEY", served.admin.key.as_ref().unwrap()).args(["top", "--json"]);
+    if let Some(trusted) = trusted {
+        command.arg("--ca").arg(trusted);
+    }
+    finish(&mut command)
+}

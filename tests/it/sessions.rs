@@ -1,0 +1,9 @@
+//! Tests of `crates/sessions` through a running server: lifetimes, fair use, approvals, records.
+
+mod approvals;
+mod audit;
+mod clock;
+mod fairness;
+mod lives;
+mod stopping;
+mod storm;
