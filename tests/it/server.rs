@@ -13,13 +13,13 @@ mod templates;
 mod tls;
 mod transfers;
 
-use crate::harness::server::Served;
+use crate::harness::server::TestServer;
 
 #[test]
 fn it_works() {
-    let served = Served::new();
-    served.assert_works();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    server.assert_works();
+    let sandbox = server.sandbox();
     sandbox.run("a = 1");
     assert_eq!(sandbox.print("print(a + 1)"), "2");
     sandbox.client.delete(&sandbox.path).expect(204);

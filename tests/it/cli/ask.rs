@@ -5,20 +5,20 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::{Ground, PYTHON, Ran, SILICA, finish, on_terminal};
+use crate::harness::{CommandOutput, PYTHON, SILICA, TestHome, finish, on_terminal};
 
 /// A place to ask from, and what the model says there.
 struct Table {
-    ground: Ground,
+    home: TestHome,
     script: PathBuf,
 }
 
 impl Table {
     fn new(script: &str) -> Self {
-        let ground = Ground::new(PYTHON);
-        let path = ground.here().join("turns.toml");
+        let home = TestHome::new(PYTHON);
+        let path = home.working_directory().join("turns.toml");
         std::fs::write(&path, script).unwrap();
-        Self { ground, script: path }
+        Self { home, script: path }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -29,12 +29,12 @@ impl Table {
             .arg("--set")
             .arg(format!("model.script={}", self.script.display()))
             .args(&arguments[1..])
-            .env("SILICA_HOME", self.ground.home())
-            .current_dir(self.ground.here());
+            .env("SILICA_HOME", self.home.path())
+            .current_dir(self.home.working_directory());
         command
     }
 
-    fn ask(&self, arguments: &[&str]) -> Ran {
+    fn ask(&self, arguments: &[&str]) -> CommandOutput {
         let all = [&["ask"], arguments].concat();
         finish(self.command(&all).stdin(std::process::Stdio::null()))
     }
@@ -79,7 +79,7 @@ fn nobody_to_ask_is_no_consent() {
 fn files_go_in_and_what_is_made_is_saved_beside() {
     let code = "text = open('data.csv').read()\nopen('out.txt', 'w').write(text.upper())\nNone";
     let table = Table::new(&format!("[[turn]]\ntext = '''```python\n{code}\n```'''\n"));
-    let here = table.ground.here();
+    let here = table.home.working_directory();
     std::fs::write(here.join("data.csv"), "a,b").unwrap();
     std::fs::write(here.join("out.txt"), "mine").unwrap();
     let ran = table.ask(&["--yes", "--file", "data.csv", "shout"]);
@@ -136,7 +136,7 @@ fn model_and_policy_of_the_command_line_count() {
     assert_eq!((ran.status, &ran.json()["usage"]["model"]), (0, &json!("other")), "{ran:?}");
     let policy = "name = 'mine'\nextends = 'open'\n[[rule]]\nid = 'no-sum'\naction = 'block'\n\
                   severity = 'high'\nkind = 'call'\nnames = ['sum']\nwhy = 'no sums'\n";
-    std::fs::write(table.ground.here().join("mine.toml"), policy).unwrap();
+    std::fs::write(table.home.working_directory().join("mine.toml"), policy).unwrap();
     let ran = table.ask(&["--yes", "--policy", "mine.toml", "the sum"]);
     assert!(ran.status != 0 && ran.stderr.contains("Blocked call: sum()"), "{ran:?}");
     let ran = table.ask(&["--yes", "--policy", "nope", "the sum"]);

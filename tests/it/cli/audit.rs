@@ -1,4 +1,4 @@
-//! `silica audit`: looked at beside a running server, exported, and checked.
+//! `silica audit`: read beside an open store, exported, and checked.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -10,26 +10,31 @@ use silica_store::audit::{Activity, Begin, Finish, Note, Usage};
 use silica_store::{Access, DATABASE_NAME, ExecutionId, SandboxId, Store, StoreOptions, Tenant};
 use tempfile::TempDir;
 
-use crate::harness::{Ran, SILICA, finish, first_line, start};
+use crate::harness::{CommandOutput, SILICA, finish, first_line, start};
 
-/// A data directory with a server that has it open.
-struct Served {
+/// A data directory whose store is open the way a server has it open.
+struct AuditFixture {
     home: TempDir,
     store: Store,
 }
 
-impl Served {
+impl AuditFixture {
     /// A note and executions `exe1` to `exe3`, the last without an end: six records.
     fn new() -> Self {
         let home = TempDir::new().unwrap();
         let options = StoreOptions::new(Access::Server);
         let store = Store::open(&home.path().join(DATABASE_NAME), options).unwrap();
-        let served = Self { home, store };
-        served.store.audit().note(Note::new("server_started").with("version", "1")).wait().unwrap();
-        served.execute("exe1", "alice", "print('one')", Some("ok"));
-        served.execute("exe2", "bob", "raise ValueError('two')", Some("raised"));
-        served.execute("exe3", "alice", "while True:\n    pass  # \u{1b}[31m\u{202e}", None);
-        served
+        let fixture = Self { home, store };
+        fixture
+            .store
+            .audit()
+            .note(Note::new("server_started").with("version", "1"))
+            .wait()
+            .unwrap();
+        fixture.execute("exe1", "alice", "print('one')", Some("ok"));
+        fixture.execute("exe2", "bob", "raise ValueError('two')", Some("raised"));
+        fixture.execute("exe3", "alice", "while True:\n    pass  # \u{1b}[31m\u{202e}", None);
+        fixture
     }
 
     fn execute(&self, name: &str, who: &str, code: &str, outcome: Option<&str>) {
@@ -52,7 +57,7 @@ impl Served {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         finish(&mut self.command(arguments))
     }
 
@@ -66,7 +71,7 @@ impl Served {
         self.home.path().join(name)
     }
 
-    /// What somebody does who can write the database and has no key.
+    /// Changes the database without the key of the log.
     fn tamper(&self, statement: &str) {
         let program = "import sqlite3, sys\n\
                        database = sqlite3.connect(sys.argv[1])\n\
@@ -92,7 +97,7 @@ fn words(table: &str) -> String {
 
 #[test]
 fn tail_shows_records_in_order_and_nothing_a_terminal_obeys() {
-    let served = Served::new();
+    let fixture = AuditFixture::new();
     expect![[r"
         SEQ TIME KIND TENANT SANDBOX WHAT
         1 TIME note - - server_started version=1
@@ -102,22 +107,22 @@ fn tail_shows_records_in_order_and_nothing_a_terminal_obeys() {
         5 TIME finish bob sbx_00000000000000000001 raised
         6 TIME begin alice sbx_00000000000000000001 cell while True:⏎ pass # \u{1b}[31m\u{202e}
     "]]
-    .assert_eq(&words(&served.run(&["tail"]).stdout));
-    let last = served.lines(&["tail", "-n", "2", "--json"]);
+    .assert_eq(&words(&fixture.run(&["tail"]).stdout));
+    let last = fixture.lines(&["tail", "-n", "2", "--json"]);
     let numbers: Vec<&Value> = last.iter().map(|record| &record["seq"]).collect();
     assert_eq!(numbers, [5, 6]);
-    assert_eq!(served.run(&["tail", "-n", "1001"]).status, 2);
+    assert_eq!(fixture.run(&["tail", "-n", "1001"]).status, 2);
     assert_eq!(last[0]["body"]["outcome"], "raised");
     assert_eq!(last[1]["hash"].as_str().unwrap().len(), 64);
 }
 
 #[test]
 fn follow_shows_new_records_as_they_come() {
-    let served = Served::new();
-    let mut child = start(&mut served.command(&["tail", "-n", "1", "--follow", "--json"]));
+    let fixture = AuditFixture::new();
+    let mut child = start(&mut fixture.command(&["tail", "-n", "1", "--follow", "--json"]));
     let (old, mut reader) = first_line(&mut child);
     assert!(old.contains("\"seq\":6"), "{old}");
-    served.store.audit().note(Note::new("server_stopped")).wait().unwrap();
+    fixture.store.audit().note(Note::new("server_stopped")).wait().unwrap();
     let mut new = String::new();
     std::io::BufRead::read_line(&mut reader, &mut new).unwrap();
     assert!(new.contains("\"seq\":7") && new.contains("server_stopped"), "{new}");
@@ -127,16 +132,16 @@ fn follow_shows_new_records_as_they_come() {
 
 #[test]
 fn search_joins_beginnings_and_ends() {
-    let served = Served::new();
+    let fixture = AuditFixture::new();
     expect![[r"
         BEGUN EXECUTION TENANT OUTCOME MS CODE
         TIME exe3 alice unfinished - cell while True:⏎ pass # \u{1b}[31m\u{202e}
         TIME exe2 bob raised 12 cell raise ValueError('two')
         TIME exe1 alice ok 12 cell print('one')
     "]]
-    .assert_eq(&words(&served.run(&["search"]).stdout));
+    .assert_eq(&words(&fixture.run(&["search"]).stdout));
     let found = |arguments: &[&str]| -> Vec<String> {
-        let lines = served.lines(&[&["search", "--json"], arguments].concat());
+        let lines = fixture.lines(&[&["search", "--json"], arguments].concat());
         lines.iter().map(|one| one["execution"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(found(&["--tenant", "alice"]), ["exe3", "exe1"]);
@@ -145,28 +150,28 @@ fn search_joins_beginnings_and_ends() {
     assert_eq!(found(&["--sandbox", "sbx_00000000000000000001", "-n", "1"]), ["exe3"]);
     assert_eq!(found(&["--since", "1h"]), ["exe3", "exe2", "exe1"]);
     assert_eq!(found(&["--until", "2020-01-01"]), [""; 0]);
-    let ran = served.run(&["search", "--text", "nowhere"]);
+    let ran = fixture.run(&["search", "--text", "nowhere"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""));
     assert!(ran.stderr.contains("nothing fits"));
-    let ran = served.run(&["search", "--since", "yesterday"]);
+    let ran = fixture.run(&["search", "--since", "yesterday"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("2h for two hours ago"), "{}", ran.stderr);
 }
 
 #[test]
 fn log_that_is_whole_verifies_and_tells_its_head() {
-    let served = Served::new();
-    let ran = served.run(&["verify"]);
+    let fixture = AuditFixture::new();
+    let ran = fixture.run(&["verify"]);
     assert_eq!(ran.status, 0, "{ran:?}");
-    let head = served.store.audit().head().wait().unwrap().to_string();
+    let head = fixture.store.audit().head().wait().unwrap().to_string();
     let expected = format!(
         "The log is whole: 6 records, 1 to 6.\n\
          Executions without an end: 1: exe3\n\
          Its head, to be noted elsewhere:\n{head}\n"
     );
     assert_eq!(ran.stdout, expected);
-    served.execute("exe4", "bob", "4", Some("ok"));
-    let json = served.run(&["verify", "--json", "--head", &head]).json();
+    fixture.execute("exe4", "bob", "4", Some("ok"));
+    let json = fixture.run(&["verify", "--json", "--head", &head]).json();
     assert_eq!(
         (&json["whole"], &json["records"], &json["noted"]),
         (&true.into(), &8.into(), &"found".into())
@@ -186,65 +191,65 @@ fn tampering_is_told_by_the_exit_code_and_in_words() {
         ("DELETE FROM audit WHERE seq > 4", "records 5 to 6 were cut off at the end"),
     ];
     for (statement, words) in table {
-        let served = Served::new();
-        served.tamper(statement);
-        let ran = served.run(&["verify"]);
+        let fixture = AuditFixture::new();
+        fixture.tamper(statement);
+        let ran = fixture.run(&["verify"]);
         assert_eq!((ran.status, ran.stdout.as_str()), (1, ""), "{statement}");
         assert!(ran.stderr.contains(words), "{}", ran.stderr);
-        let json = served.run(&["verify", "--json"]).json();
+        let json = fixture.run(&["verify", "--json"]).json();
         assert_eq!((&json["whole"], &json["message"]), (&false.into(), &words.into()));
     }
 }
 
 #[test]
 fn head_noted_elsewhere_shows_a_log_put_back() {
-    let served = Served::new();
-    let head = served.store.audit().head().wait().unwrap();
+    let fixture = AuditFixture::new();
+    let head = fixture.store.audit().head().wait().unwrap();
     let later = format!("{}:{}", head.seq + 3, head.hash);
-    let ran = served.run(&["verify", "--head", &later]);
+    let ran = fixture.run(&["verify", "--head", &later]);
     assert_eq!(ran.status, 1);
     assert!(ran.stderr.contains("put back to an older state"), "{}", ran.stderr);
     let other = format!("{}:{}", head.seq, "0".repeat(64));
-    let ran = served.run(&["verify", "--head", &other]);
+    let ran = fixture.run(&["verify", "--head", &other]);
     assert!(ran.stderr.contains("not the one that was noted"), "{}", ran.stderr);
-    let ran = served.run(&["verify", "--head", "6"]);
+    let ran = fixture.run(&["verify", "--head", "6"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("SEQ:HASH"), "{}", ran.stderr);
 }
 
 #[test]
 fn exported_log_can_be_checked() {
-    let served = Served::new();
-    let path = served.file("log.jsonl");
+    let fixture = AuditFixture::new();
+    let path = fixture.file("log.jsonl");
     let name = path.to_str().unwrap();
-    let ran = served.run(&["export", "--output", name]);
+    let ran = fixture.run(&["export", "--output", name]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{ran:?}");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let head = served.store.audit().head().wait().unwrap().to_string();
+    let head = fixture.store.audit().head().wait().unwrap().to_string();
     assert!(ran.stderr.contains(&head), "{}", ran.stderr);
-    assert_eq!(served.run(&["export"]).stdout, std::fs::read_to_string(&path).unwrap());
-    let ran = served.run(&["verify", "--file", name, "--head", &head]);
+    assert_eq!(fixture.run(&["export"]).stdout, std::fs::read_to_string(&path).unwrap());
+    let ran = fixture.run(&["verify", "--file", name, "--head", &head]);
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.stdout.starts_with("The log is whole: 6 records"), "{}", ran.stdout);
     let text = std::fs::read_to_string(&path).unwrap().replace("'one'", "'won'");
     std::fs::write(&path, text).unwrap();
-    let ran = served.run(&["verify", "--file", name]);
+    let ran = fixture.run(&["verify", "--file", name]);
     assert_eq!(ran.status, 1);
     assert!(ran.stderr.contains("record 2 was changed"), "{}", ran.stderr);
-    let ran = served.run(&["export", "--output", name]);
+    let ran = fixture.run(&["export", "--output", name]);
     assert_eq!(ran.status, 125);
     assert!(ran.stderr.contains("cannot write") && ran.stderr.contains("exists"), "{}", ran.stderr);
 }
 
 #[test]
 fn reader_that_has_seen_enough_is_no_error() {
-    let served = Served::new();
+    let fixture = AuditFixture::new();
     for number in 0..200 {
-        served.execute(&format!("more{number}"), "bob", &"x".repeat(2000), Some("ok"));
+        fixture.execute(&format!("more{number}"), "bob", &"x".repeat(2000), Some("ok"));
     }
     let line = format!("{SILICA} audit export | head -n 1; echo ${{PIPESTATUS[0]}}");
     let mut command = Command::new("bash");
-    let ran = finish(command.args(["-c", &line]).env("SILICA_HOME", served.home.path()));
+    let ran = finish(command.args(["-c", &line]).env("SILICA_HOME", fixture.home.path()));
     assert_eq!((ran.stdout.lines().nth(1), ran.stderr.as_str()), (Some("0"), ""), "{ran:?}");
 }
 
@@ -263,11 +268,11 @@ fn mistakes_are_explained() {
     }
     let ran = run(&["verify", "--file", "/nowhere"]);
     assert!(ran.stderr.contains("cannot check /nowhere"), "{}", ran.stderr);
-    let served = Served::new();
-    std::fs::remove_file(served.file("audit.key")).unwrap();
-    let ran = served.run(&["verify"]);
+    let fixture = AuditFixture::new();
+    std::fs::remove_file(fixture.file("audit.key")).unwrap();
+    let ran = fixture.run(&["verify"]);
     assert_eq!(ran.status, 125);
     assert!(ran.stderr.contains("audit.key is missing"), "{}", ran.stderr);
     assert!(ran.stderr.contains("restore"), "{}", ran.stderr);
-    assert_eq!(served.run(&["tail"]).status, 0);
+    assert_eq!(fixture.run(&["tail"]).status, 0);
 }

@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use expect_test::expect;
 use tempfile::TempDir;
 
-use crate::harness::{Ran, SILICA, finish};
+use crate::harness::{CommandOutput, SILICA, finish};
 
 const CODE: &str = "import math\nimport socket\n\nprint(math.pi, eval('1'))\n";
 
-fn check(directory: &Path, arguments: &[&str]) -> Ran {
+fn check(directory: &Path, arguments: &[&str]) -> CommandOutput {
     let stdin = directory.join("stdin");
     let stdin = File::open(stdin).map_or_else(|_| Stdio::null(), Stdio::from);
     let mut command = Command::new(SILICA);

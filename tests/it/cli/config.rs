@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{Ran, SILICA, finish};
+use crate::harness::{CommandOutput, SILICA, finish};
 
 /// A directory to stand in, which is the data directory too.
 struct Place {
@@ -28,7 +28,7 @@ impl Place {
     }
 
     /// `silica config` with nothing in its environment but the data directory and these.
-    fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
         let mut command = Command::new(SILICA);
         command.env_clear().env("SILICA_HOME", self.path()).envs(variables.iter().copied());
         finish(command.arg("config").args(arguments).current_dir(self.path()))

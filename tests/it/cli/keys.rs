@@ -10,9 +10,9 @@ use silica_store::keys::KeyMatch;
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, Ran, SILICA, eventually, finish};
+use crate::harness::{CommandOutput, SILICA, TIMEOUT, eventually, finish};
 
-fn silica(home: &Path, arguments: &[&str]) -> Ran {
+fn silica(home: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(SILICA);
     finish(command.args(arguments).env("SILICA_HOME", home).stdin(Stdio::null()))
 }
@@ -82,10 +82,10 @@ fn running_server_notices_keys_made_and_revoked_beside_it() {
     let made = create(home.path(), "a");
     let secret = made["key"].as_str().unwrap();
     let is_active = || matches!(find(&server, secret), KeyMatch::Active(_));
-    assert!(eventually(PATIENCE, is_active));
+    assert!(eventually(TIMEOUT, is_active));
     let ran = silica(home.path(), &["key", "revoke", "--json", made["id"].as_str().unwrap()]);
     assert!(ran.json()["revoked_at"].is_string());
-    assert!(eventually(PATIENCE, || matches!(find(&server, secret), KeyMatch::Revoked(_))));
+    assert!(eventually(TIMEOUT, || matches!(find(&server, secret), KeyMatch::Revoked(_))));
     let again = silica(home.path(), &["key", "revoke", made["id"].as_str().unwrap()]);
     assert_eq!(again.status, 0);
     assert!(again.stderr.contains("revoked before"), "{}", again.stderr);

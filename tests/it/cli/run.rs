@@ -7,19 +7,19 @@ use expect_test::{Expect, expect};
 use rustix::process::Signal;
 
 use crate::harness::{
-    Ground, PYTHON, SILICA, collect, finish, first_line, on_terminal, signal, start,
+    PYTHON, SILICA, TestHome, collect, finish, first_line, on_terminal, signal, start,
 };
 
 #[test]
 fn code_comes_from_a_file_an_argument_or_stdin() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "import sys\nprint(2 + 2, sys.argv)\n";
-    std::fs::write(ground.here().join("four.py"), code).unwrap();
+    std::fs::write(home.working_directory().join("four.py"), code).unwrap();
     let runs = [
-        (ground.run(&["four.py"]), "4 ['four.py']\n"),
-        (ground.run(&["-c", code]), "4 ['-c']\n"),
-        (ground.run_with_stdin(&[], code.as_bytes()), "4 ['-']\n"),
-        (ground.run_with_stdin(&["-"], code.as_bytes()), "4 ['-']\n"),
+        (home.run(&["four.py"]), "4 ['four.py']\n"),
+        (home.run(&["-c", code]), "4 ['-c']\n"),
+        (home.run_with_stdin(&[], code.as_bytes()), "4 ['-']\n"),
+        (home.run_with_stdin(&["-"], code.as_bytes()), "4 ['-']\n"),
     ];
     for (ran, expected) in runs {
         assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, expected, ""));
@@ -28,8 +28,8 @@ fn code_comes_from_a_file_an_argument_or_stdin() {
 
 #[test]
 fn code_can_be_typed() {
-    let ground = Ground::new(PYTHON);
-    let mut command = ground.command();
+    let home = TestHome::new(PYTHON);
+    let mut command = home.command();
     command.arg("-");
     let shown = on_terminal(command, &[("end it with Ctrl-D", "print(6 * 7)\n\x04")]);
     assert!(shown.ends_with("print(6 * 7)\n42\n"), "{shown:?}");
@@ -37,7 +37,7 @@ fn code_can_be_typed() {
 
 #[test]
 fn exit_status_tells_how_the_code_ended() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let table = [
         ("pass", 0, "ok"),
         ("raise ValueError('no')", 1, "raised"),
@@ -50,7 +50,7 @@ fn exit_status_tells_how_the_code_ended() {
         ("import os; os.kill(os.getpid(), 9)", 137, "crashed"),
     ];
     for (code, status, outcome) in table {
-        let ran = ground.run(&["--json", "-c", code]);
+        let ran = home.run(&["--json", "-c", code]);
         let json = ran.json();
         assert_eq!((ran.status, json["outcome"].as_str()), (status, Some(outcome)), "{code}");
         assert_eq!(json["exit_code"], status, "{code}");
@@ -59,8 +59,8 @@ fn exit_status_tells_how_the_code_ended() {
 
 #[test]
 fn traceback_goes_to_stderr_and_names_the_line() {
-    let ground = Ground::new(PYTHON);
-    let ran = ground.run(&["-c", "print('before')\n1 / 0"]);
+    let home = TestHome::new(PYTHON);
+    let ran = home.run(&["-c", "print('before')\n1 / 0"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (1, "before\n"));
     assert!(ran.stderr.contains("ZeroDivisionError: division by zero"), "{}", ran.stderr);
     assert!(ran.stderr.contains("1 / 0"), "{}", ran.stderr);
@@ -69,7 +69,7 @@ fn traceback_goes_to_stderr_and_names_the_line() {
 /// Whoever read the words may have gone; the status is the code's all the same.
 #[test]
 fn broken_stderr_changes_nothing() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (arguments, status, stdout) in [
         (&["-c", "import sys; print('out'); sys.exit(3)"][..], 3, "out\n"),
         (&["-c", "1 / 0"], 1, ""),
@@ -77,7 +77,7 @@ fn broken_stderr_changes_nothing() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let ran = ground.command().args(arguments).stderr(writer).output().unwrap();
+        let ran = home.command().args(arguments).stderr(writer).output().unwrap();
         let shown = String::from_utf8(ran.stdout).unwrap();
         assert_eq!((ran.status.code(), shown.as_str()), (Some(status), stdout), "{arguments:?}");
     }
@@ -85,8 +85,8 @@ fn broken_stderr_changes_nothing() {
 
 #[test]
 fn json_has_exactly_the_documented_keys() {
-    let ground = Ground::new(PYTHON);
-    let json = ground.json("print('out'); print(1 / 0)", &[]);
+    let home = TestHome::new(PYTHON);
+    let json = home.json("print('out'); print(1 / 0)", &[]);
     let keys = |value: &serde_json::Value| {
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
@@ -119,8 +119,8 @@ fn json_has_exactly_the_documented_keys() {
 
 #[test]
 fn json_prints_one_object_and_nothing_else() {
-    let ground = Ground::new(PYTHON);
-    let ran = ground.run(&["--json", "-c", "import sys; print(1); print(2, file=sys.stderr); 3"]);
+    let home = TestHome::new(PYTHON);
+    let ran = home.run(&["--json", "-c", "import sys; print(1); print(2, file=sys.stderr); 3"]);
     assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""));
     let json = ran.json();
     assert_eq!((&json["stdout"], &json["stderr"]), (&"1\n".into(), &"2\n".into()));
@@ -130,14 +130,14 @@ fn json_prints_one_object_and_nothing_else() {
 
 #[test]
 fn variables_are_set_for_code_and_its_children() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "import os, subprocess\n\
                 print(os.environ['COLOUR'], os.environ['EMPTY'] == '')\n\
                 print(subprocess.run('echo $COLOUR', shell=True, capture_output=True).stdout)";
-    let ran = ground.run(&["--env", "COLOUR=a=b", "--env", "EMPTY=", "-c", code]);
+    let ran = home.run(&["--env", "COLOUR=a=b", "--env", "EMPTY=", "-c", code]);
     assert_eq!(ran.stdout, "a=b True\nb'a=b\\n'\n", "{}", ran.stderr);
     for wrong in ["COLOUR", "=value"] {
-        let ran = ground.run(&["--env", wrong, "-c", ""]);
+        let ran = home.run(&["--env", wrong, "-c", ""]);
         assert_eq!(ran.status, 2, "{wrong}");
         assert!(ran.stderr.contains("NAME=VALUE"), "{}", ran.stderr);
     }
@@ -145,7 +145,7 @@ fn variables_are_set_for_code_and_its_children() {
 
 #[test]
 fn value_of_the_last_expression_is_shown_in_order() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (code, shown) in [
         ("2 + 2", "4\n"),
         ("print('a')\n[1, 'b']", "a\n[1, 'b']\n"),
@@ -154,15 +154,15 @@ fn value_of_the_last_expression_is_shown_in_order() {
         ("None", ""),
         ("display('d'); print('p'); 'v'", "'d'\np\n'v'\n"),
     ] {
-        let ran = ground.run(&["-c", code]);
+        let ran = home.run(&["-c", code]);
         assert_eq!((ran.status, ran.stdout.as_str()), (0, shown), "{code}: {}", ran.stderr);
     }
 }
 
 #[test]
 fn output_arrives_while_the_code_runs() {
-    let ground = Ground::new(PYTHON);
-    let mut command = ground.command();
+    let home = TestHome::new(PYTHON);
+    let mut command = home.command();
     let code = "print('first')\nimport time\ntime.sleep(50)";
     let mut child = start(command.args(["-c", code]));
     let (line, _reader) = first_line(&mut child);
@@ -174,9 +174,9 @@ fn output_arrives_while_the_code_runs() {
 
 #[test]
 fn ctrl_c_interrupts() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "import time\ntry:\n  print('up')\n  time.sleep(50)\nfinally:\n  print('tidied')";
-    let mut command = ground.command();
+    let mut command = home.command();
     let mut child = start(command.args(["-c", code]));
     let (line, mut reader) = first_line(&mut child);
     assert_eq!(line, "up");
@@ -190,13 +190,13 @@ fn ctrl_c_interrupts() {
 
 #[test]
 fn second_ctrl_c_ends_code_that_ignores_the_first() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     // Not `print`, which must not be entered again from a handler.
     let code = "import os, signal, time\n\
                 signal.signal(signal.SIGINT, lambda *_: os.write(1, b'ignored\\n'))\n\
                 print('up')\n\
                 while True: time.sleep(1)";
-    let mut command = ground.command();
+    let mut command = home.command();
     let mut child = start(command.args(["-c", code]));
     let (line, mut reader) = first_line(&mut child);
     assert_eq!(line, "up");
@@ -213,18 +213,18 @@ fn second_ctrl_c_ends_code_that_ignores_the_first() {
 
 #[test]
 fn reader_that_leaves_early_is_no_failure() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let line =
         format!("{SILICA} run --template python -c 'for i in range(300000): print(i)' | head -1");
     let mut command = Command::new("bash");
     command.args(["-c", &format!("set -o pipefail; {line}")]);
-    let ran = finish(command.env("SILICA_HOME", ground.home()));
+    let ran = finish(command.env("SILICA_HOME", home.path()));
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "0\n"), "{}", ran.stderr);
 }
 
 #[test]
 fn commands_whose_reader_has_gone_end_quietly() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for arguments in [
         &["run", "--template", "python", "--json", "-c", "1"][..],
         &["config"],
@@ -239,7 +239,7 @@ fn commands_whose_reader_has_gone_end_quietly() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = Command::new(SILICA);
-        command.args(arguments).env("SILICA_HOME", ground.home());
+        command.args(arguments).env("SILICA_HOME", home.path());
         let ran = collect(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap());
         assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{arguments:?}");
     }
@@ -247,8 +247,9 @@ fn commands_whose_reader_has_gone_end_quietly() {
 
 #[test]
 fn templates_that_are_not_there_or_not_right_are_told_by_their_names() {
-    let ground = Ground::new(PYTHON);
-    std::fs::write(ground.here().join("bad.toml"), "name = 'mine'\nnumber = 1\n").unwrap();
+    let home = TestHome::new(PYTHON);
+    std::fs::write(home.working_directory().join("bad.toml"), "name = 'mine'\nnumber = 1\n")
+        .unwrap();
     for (arguments, said) in [
         (["show", "nope"], "silica: there is no template `nope`; built in are: "),
         (
@@ -257,21 +258,21 @@ fn templates_that_are_not_there_or_not_right_are_told_by_their_names() {
         ),
     ] {
         let mut command = Command::new(SILICA);
-        command.arg("template").args(arguments).current_dir(ground.here());
-        let ran = finish(command.env("SILICA_HOME", ground.home()));
+        command.arg("template").args(arguments).current_dir(home.working_directory());
+        let ran = finish(command.env("SILICA_HOME", home.path()));
         assert!(ran.status == 125 && ran.stderr.starts_with(said), "{ran:?}");
     }
 }
 
 #[test]
 fn result_that_is_an_image_is_saved_under_a_free_name() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "class Picture:\n  def _repr_png_(self): return b'\\x89PNG'\nPicture()";
-    std::fs::write(ground.here().join("silica-1.png"), "mine").unwrap();
-    let ran = ground.run(&["-c", code]);
+    std::fs::write(home.working_directory().join("silica-1.png"), "mine").unwrap();
+    let ran = home.run(&["-c", code]);
     assert!(ran.stderr.contains("silica: saved silica-2.png"), "{}", ran.stderr);
-    assert_eq!(std::fs::read(ground.here().join("silica-1.png")).unwrap(), b"mine");
-    assert_eq!(std::fs::read(ground.here().join("silica-2.png")).unwrap(), b"\x89PNG");
+    assert_eq!(std::fs::read(home.working_directory().join("silica-1.png")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(home.working_directory().join("silica-2.png")).unwrap(), b"\x89PNG");
 }
 
 fn check_help(arguments: &[&str], expected: &Expect) {
@@ -394,10 +395,10 @@ fn help_of_template() {
 
 #[test]
 fn template_is_listed_and_shown() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let template = |arguments: &[&str]| {
         let mut command = Command::new(SILICA);
-        finish(command.arg("template").args(arguments).env("SILICA_HOME", ground.home()))
+        finish(command.arg("template").args(arguments).env("SILICA_HOME", home.path()))
     };
     let list = template(&["list"]);
     assert!(list.stdout.lines().any(|line| line.starts_with("python ")), "{}", list.stdout);

@@ -11,8 +11,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::tcgetattr;
 use serde_json::{Value, json};
 
-use crate::harness::served::Served;
-use crate::harness::{PATIENCE, Ran, SILICA, eventually, finish, signal};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{CommandOutput, SILICA, TIMEOUT, eventually, finish, signal};
 
 /// `silica top` with nothing in its environment but these.
 fn top(url: &str, key: &str, arguments: &[&str]) -> Command {
@@ -22,29 +22,27 @@ fn top(url: &str, key: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn looked(served: &Served, arguments: &[&str]) -> Ran {
-    let ran = finish(&mut top(&served.url, &served.key, arguments));
+fn looked(server: &TestServer, arguments: &[&str]) -> CommandOutput {
+    let ran = finish(&mut top(&server.url(), server.admin.key.as_ref().unwrap(), arguments));
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{ran:?}");
     ran
 }
 
 #[test]
 fn everybodys_sandboxes_are_shown_to_an_admin_only() {
-    let served = Served::start();
-    let bob = served.want(201, "POST /v1/keys", r#"{"name": "bob"}"#);
+    let server = TestServer::with(&["quota.request_burst=10000"]);
+    let bob = server.admin.post("/v1/keys", &json!({"name": "bob"})).expect(201).json();
     let bobs_key = bob["key"].as_str().unwrap();
-    let own = served.want(201, "POST /v1/sandboxes", "{}");
-    let own = own["id"].as_str().unwrap();
-    let bobs = served.call_with(Some(bobs_key), "POST /v1/sandboxes", &[], b"{}").json();
-    let bobs = bobs["id"].as_str().unwrap();
-    served.want(200, &format!("POST /v1/sandboxes/{own}/cells"), r#"{"code": "1"}"#);
-    let busy = br#"{"code": "while True: pass", "background": true}"#;
-    let place = format!("POST /v1/sandboxes/{bobs}/cells");
-    assert_eq!(served.call_with(Some(bobs_key), &place, &[], busy).status, 202);
+    let own_sandbox = server.sandbox();
+    let own = own_sandbox.id.as_str();
+    let bobs_sandbox = TestSandbox::new(&server.admin.with_key(Some(bobs_key)), &json!({}));
+    let bobs = bobs_sandbox.id.as_str();
+    own_sandbox.cell(&json!({"code": "1"}));
+    bobs_sandbox.start(&json!({"code": "while True: pass"}));
     // Not a terminal, so one look.
     let mut seen = Vec::new();
-    let all_is_seen = eventually(PATIENCE, || {
-        let frame = looked(&served, &["--json", "--sort", "owner"]).json();
+    let all_is_seen = eventually(TIMEOUT, || {
+        let frame = looked(&server, &["--json", "--sort", "owner"]).json();
         seen = frame["sandboxes"].as_array().unwrap().clone();
         seen[0]["state"] == "busy" && seen[1]["state"] == "idle"
     });
@@ -61,25 +59,25 @@ fn everybodys_sandboxes_are_shown_to_an_admin_only() {
         assert!(row["expires_seconds"].as_u64().is_some_and(|left| left > 0), "{row}");
         assert!(row["cpu_percent"].is_number(), "{row}");
     }
-    let table = looked(&served, &["--once", "--sort", "owner"]).stdout;
+    let table = looked(&server, &["--once", "--sort", "owner"]).stdout;
     let lines: Vec<&str> = table.lines().collect();
     let words = |line: usize| lines[line].split_whitespace().take(4).collect::<Vec<_>>();
     assert!(lines[0].contains("  2 sandboxes, 1 busy, "), "{table}");
     assert_eq!(words(1), ["ID", "OWNER", "TEMPLATE", "STATE"]);
     assert_eq!(words(2), [bobs, "bob", "python", "busy"]);
     assert_eq!((words(3), lines.len()), (vec![own, "first", "python", "idle"], 4));
-    let many = looked(&served, &["-n", "2", "--json"]).stdout;
+    let many = looked(&server, &["-n", "2", "--json"]).stdout;
     assert_eq!(many.lines().count(), 2, "{many}");
-    let end = format!("DELETE /v1/sandboxes/{bobs}");
-    assert_eq!(served.call_with(Some(bobs_key), &end, &[], b"").status, 204);
-    let left = looked(&served, &["--json"]).json();
+    bobs_sandbox.client.delete(&bobs_sandbox.path).expect(204);
+    let left = looked(&server, &["--json"]).json();
     assert_eq!(left["sandboxes"].as_array().unwrap().len(), 1, "{left}");
-    let refused = finish(&mut top(&served.url, bobs_key, &[]));
+    let refused = finish(&mut top(&server.url(), bobs_key, &[]));
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""));
     expect![[r"
         silica: everybody's sandboxes are shown to an admin key only (only an admin key may do this)
     "]]
     .assert_eq(&refused.stderr);
+    server.terminate();
 }
 
 /// Answers every call with the same bytes.

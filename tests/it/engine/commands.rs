@@ -12,8 +12,8 @@ use silica_jail::client::UseOfHost;
 use silica_jail::command::Step;
 
 use crate::harness::{
-    GONE_WITHIN, Ground, PATIENCE, PYTHON, below, mark, marked, namespace_ids, print, processes,
-    signal, soon, status_of,
+    GONE_WITHIN, PYTHON, TIMEOUT, TestHome, descendants, eventually_async, namespace_ids, print,
+    processes, processes_with, signal, status_of, unique_name,
 };
 use crate::jail::failing::{holdings, settled};
 
@@ -21,9 +21,9 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// A sandbox with its kernel.
-pub(crate) async fn sandbox(ground: &Ground) -> (Engine, Sandbox) {
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+pub(crate) async fn sandbox(home: &TestHome) -> (Engine, Sandbox) {
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
     sandbox.ready().await.unwrap();
     (engine, sandbox)
 }
@@ -46,7 +46,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn collect(command: &mut Command) -> Outcome {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
-        let event = tokio::time::timeout(PATIENCE, command.next()).await;
+        let event = tokio::time::timeout(TIMEOUT, command.next()).await;
         match event.unwrap_or_else(|_| panic!("it hangs after {stdout:?}, {stderr:?}")) {
             Some(CommandEvent::Stdout(bytes)) => stdout.extend(bytes),
             Some(CommandEvent::Stderr(bytes)) => stderr.extend(bytes),
@@ -64,7 +64,7 @@ pub(crate) async fn collect(command: &mut Command) -> Outcome {
 pub(crate) async fn read_until(command: &mut Command, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
-        let event = tokio::time::timeout(PATIENCE, command.next()).await;
+        let event = tokio::time::timeout(TIMEOUT, command.next()).await;
         match event.unwrap_or_else(|_| panic!("no {text:?} in {seen:?}")) {
             Some(CommandEvent::Stdout(bytes)) => seen += &String::from_utf8_lossy(&bytes),
             other => panic!("{other:?} instead of {text:?} after {seen:?}"),
@@ -89,13 +89,13 @@ pub(crate) async fn printed(sandbox: &Sandbox, line: &str) -> String {
 }
 
 pub(crate) async fn end(command: &Command) -> CommandEnd {
-    tokio::time::timeout(PATIENCE, command.handle().wait()).await.expect("it does not end")
+    tokio::time::timeout(TIMEOUT, command.handle().wait()).await.expect("it does not end")
 }
 
 #[tokio::test]
 async fn streams_and_statuses_come_back() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     for (line, stdout, stderr, exit) in [
         ("echo out; echo err >&2", "out\n", "err\n", CommandExit::Status(0)),
         ("exit 7", "", "", CommandExit::Status(7)),
@@ -123,8 +123,8 @@ async fn streams_and_statuses_come_back() {
 
 #[tokio::test]
 async fn files_are_those_of_the_kernel() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     print(&mut sandbox, "open('note', 'w').write('from the kernel')").await;
     assert_eq!(printed(&sandbox, "cat note; echo answer > /tmp/reply").await, "from the kernel");
     assert_eq!(print(&mut sandbox, "print(open('/tmp/reply').read())").await, "answer");
@@ -137,8 +137,8 @@ async fn files_are_those_of_the_kernel() {
 
 #[tokio::test]
 async fn input_is_read_and_output_comes_while_it_runs() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let line = "echo ready; while read word; do echo got $word; done; echo end";
     let spec = CommandSpec { stdin: Stdin::Piped, ..sandbox.shell_line(line) };
     let mut command = sandbox.start_command(&spec).await.unwrap();
@@ -166,8 +166,8 @@ async fn input_is_read_and_output_comes_while_it_runs() {
 
 #[tokio::test]
 async fn reader_that_does_not_listen_is_an_error_and_not_a_wait() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let spec = CommandSpec { stdin: Stdin::Piped, ..CommandSpec::program(["true"]) };
     let mut command = sandbox.start_command(&spec).await.unwrap();
     let mut input = command.take_input().unwrap();
@@ -179,8 +179,8 @@ async fn reader_that_does_not_listen_is_an_error_and_not_a_wait() {
 
 #[tokio::test]
 async fn many_run_at_once() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut commands = Vec::new();
     for number in 0..20 {
         // Each ends only when all have started.
@@ -197,8 +197,8 @@ async fn many_run_at_once() {
 
 #[tokio::test]
 async fn number_and_size_are_bounded() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let sleep = CommandSpec::program(["sleep", "1000"]);
     let mut commands = Vec::new();
     for _ in 0..COMMANDS_MAX {
@@ -216,7 +216,7 @@ async fn number_and_size_are_bounded() {
     let refused = sandbox.start_command(&sleep).await.unwrap_err();
     assert!(matches!(refused, CommandError::TooMany), "{refused}");
     finish(engine, sandbox).await;
-    let (engine, sandbox) = crate::engine::commands::sandbox(&ground).await;
+    let (engine, sandbox) = crate::engine::commands::sandbox(&home).await;
     for spec in [
         CommandSpec::program(["echo".to_owned(), "x".repeat(1 << 20)]),
         CommandSpec {
@@ -245,8 +245,8 @@ async fn commands_leave_their_place(sandbox: &Sandbox) {
 
 #[tokio::test]
 async fn what_cannot_be_run_is_an_error_and_no_status() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     printed(
         &sandbox,
         "echo text > text; chmod 755 text; mkdir -m 0 shut; echo '#!/none' > lost; chmod 755 lost; ln -s round round",
@@ -286,8 +286,8 @@ async fn what_cannot_be_run_is_an_error_and_no_status() {
 
 #[tokio::test]
 async fn environment_and_directory_are_as_asked() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     printed(&sandbox, "mkdir -p sub 'with space'").await;
     for (directory, expected) in [
         ("/workspace", "/workspace"),
@@ -327,8 +327,8 @@ async fn environment_and_directory_are_as_asked() {
 
 #[tokio::test]
 async fn process_id_is_that_inside() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut command = start(&sandbox, "echo $$; ps -o pid=,sid=,pgid= -p $$").await;
     let id = command.handle().process_id().to_string();
     let stdout = collect(&mut command).await.stdout;
@@ -339,46 +339,54 @@ async fn process_id_is_that_inside() {
 
 #[tokio::test]
 async fn signal_reaches_the_whole_group_and_nobody_else() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
-    let (tree, other) = (mark(), mark());
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
+    let (tree, other) = (unique_name(), unique_name());
     let mut neighbour = start(&sandbox, &format!("MARK={other} sleep 1000 & echo up; wait")).await;
     read_until(&mut neighbour, "up").await;
     let line = format!("export MARK={tree}; sleep 1000 & (sleep 1000 & sleep 1000); wait");
     let command = start(&sandbox, &line).await;
-    // The shell itself has the mark among its arguments.
-    assert!(soon(PATIENCE, || marked(&tree).len() == 5).await, "{:?}", marked(&tree));
+    // The shell itself has the marker among its arguments.
+    assert!(
+        eventually_async(TIMEOUT, || processes_with(&tree).len() == 5).await,
+        "{:?}",
+        processes_with(&tree)
+    );
     command.handle().signal(SIGTERM).await.unwrap();
     assert_eq!(end(&command).await.exit, CommandExit::Signal(SIGTERM));
-    assert!(soon(GONE_WITHIN, || marked(&tree).is_empty()).await, "{:?}", marked(&tree));
-    assert_eq!(marked(&other).len(), 2);
+    assert!(
+        eventually_async(GONE_WITHIN, || processes_with(&tree).is_empty()).await,
+        "{:?}",
+        processes_with(&tree)
+    );
+    assert_eq!(processes_with(&other).len(), 2);
     assert_eq!(print(&mut sandbox, "print('kernel lives')").await, "kernel lives");
     finish(engine, sandbox).await;
 }
 
 #[tokio::test]
 async fn signal_after_the_end_hits_nobody() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
-    let mark = mark();
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
+    let marker = unique_name();
     // What it left behind is in its group, and still is nobody's to kill by its name.
-    let mut command = start(&sandbox, &format!("MARK={mark} sleep 1000 & echo up")).await;
+    let mut command = start(&sandbox, &format!("MARK={marker} sleep 1000 & echo up")).await;
     assert_eq!(collect(&mut command).await.stdout, "up\n");
-    assert!(soon(PATIENCE, || marked(&mark).len() == 1).await);
+    assert!(eventually_async(TIMEOUT, || processes_with(&marker).len() == 1).await);
     command.handle().signal(SIGKILL).await.unwrap();
     assert_eq!(printed(&sandbox, "echo on").await, "on");
-    assert_eq!(marked(&mark).len(), 1);
+    assert_eq!(processes_with(&marker).len(), 1);
     for nonsense in [0, -1, 65, 1000] {
         assert!(command.handle().signal(nonsense).await.is_err(), "{nonsense}");
     }
     finish(engine, sandbox).await;
-    assert_eq!(marked(&mark), []);
+    assert_eq!(processes_with(&marker), []);
 }
 
 #[tokio::test]
 async fn command_that_ignores_termination_can_be_killed() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let code = "import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: os.write(1, b'no\\n'))\n\
                 print('up', flush=True)\nwhile True: time.sleep(1000)";
     let spec = CommandSpec::program(["python", "-c", code]);
@@ -393,8 +401,8 @@ async fn command_that_ignores_termination_can_be_killed() {
 
 #[tokio::test]
 async fn end_is_known_while_children_hold_the_pipes() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut command = start(&sandbox, "(while :; do echo noise; done) & exit 5").await;
     assert_eq!(end(&command).await.exit, CommandExit::Status(5));
     assert_eq!(collect(&mut command).await.exit, CommandExit::Status(5));
@@ -405,8 +413,8 @@ async fn end_is_known_while_children_hold_the_pipes() {
 
 #[tokio::test]
 async fn server_goes_on_when_nobody_holds_it() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     // It prints more than a pipe holds for each request.
     let code = "import http.server\n\
                 class Answer(http.server.BaseHTTPRequestHandler):\n  \
@@ -427,24 +435,29 @@ async fn server_goes_on_when_nobody_holds_it() {
 
 #[tokio::test]
 async fn daemon_outlives_its_command_and_not_its_sandbox() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
-    let mark = mark();
-    let line = format!("MARK={mark} setsid nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo up");
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
+    let marker = unique_name();
+    let line =
+        format!("MARK={marker} setsid nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo up");
     let mut command = start(&sandbox, &line).await;
     assert_eq!(collect(&mut command).await.stdout, "up\n");
     assert_eq!(command.next().await, None);
-    assert!(soon(PATIENCE, || marked(&mark).len() == 1).await, "{:?}", marked(&mark));
+    assert!(
+        eventually_async(TIMEOUT, || processes_with(&marker).len() == 1).await,
+        "{:?}",
+        processes_with(&marker)
+    );
     sandbox.destroy().await.unwrap();
-    assert_eq!(marked(&mark), []);
+    assert_eq!(processes_with(&marker), []);
     engine.close().await;
 }
 
 #[tokio::test]
 async fn output_goes_through_without_being_held() {
     const BYTES: usize = 50 << 20;
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let peak = || -> usize {
         let text = status_of(std::process::id(), "VmHWM");
         text.split_whitespace().next().unwrap().parse().unwrap()
@@ -468,10 +481,10 @@ async fn output_goes_through_without_being_held() {
 
 #[tokio::test]
 async fn lack_of_memory_is_said() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     let limits = Limits { memory_bytes: 128 << 20, disk_bytes: 32 << 20, ..Limits::default() };
-    let options = CreateOptions { limits, ..ground.options(Interpreter::Forked) };
+    let options = CreateOptions { limits, ..home.options(Interpreter::Forked) };
     let mut sandbox = engine.create(&options).await.unwrap();
     sandbox.ready().await.unwrap();
     let hog = "b = []\nwhile True: b.append(bytes(range(256)) * 4096)";
@@ -491,10 +504,10 @@ async fn lack_of_memory_is_said() {
 
 #[tokio::test]
 async fn sandbox_without_a_process_left_can_be_looked_into() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     let limits = Limits { processes: 16, ..Limits::default() };
-    let options = CreateOptions { limits, ..ground.options(Interpreter::Forked) };
+    let options = CreateOptions { limits, ..home.options(Interpreter::Forked) };
     let mut sandbox = engine.create(&options).await.unwrap();
     let code = "import subprocess\nheld = []\ntry:\n  while True: held.append(subprocess.Popen(['sleep', '1000']))\n\
                 except BlockingIOError: print(len(held))";
@@ -511,30 +524,30 @@ async fn sandbox_without_a_process_left_can_be_looked_into() {
 }
 
 /// The init of the sandbox in which a marked process runs.
-fn init(engine: &Engine, mark: &str) -> u32 {
+fn init(engine: &Engine, marker: &str) -> u32 {
     let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let of_sandbox = namespace(marked(mark)[0].pid);
+    let of_sandbox = namespace(processes_with(marker)[0].pid);
     let is_init = |pid: u32| {
         namespace_ids(pid).is_some_and(|ids| ids.last() == Some(&1)) && namespace(pid) == of_sandbox
     };
-    let zone = below(engine.zone_process_id());
+    let zone = descendants(engine.zone_process_id());
     zone.into_iter().map(|process| process.pid).find(|&pid| is_init(pid)).unwrap()
 }
 
 #[tokio::test]
 async fn death_of_the_sandbox_is_told_as_that() {
     for kill in ["init", "master", "engine's order"] {
-        let ground = Ground::new(PYTHON);
-        let (engine, sandbox) = sandbox(&ground).await;
+        let home = TestHome::new(PYTHON);
+        let (engine, sandbox) = sandbox(&home).await;
         let mut commands = Vec::new();
-        let mark = mark();
+        let marker = unique_name();
         for _ in 0..3 {
-            commands.push(start(&sandbox, &format!("sleep 1000; echo {mark}")).await);
+            commands.push(start(&sandbox, &format!("sleep 1000; echo {marker}")).await);
         }
         let launcher = engine.zone_process_id();
         let mut sandbox = Some(sandbox);
         match kill {
-            "init" => signal(init(&engine, &mark), rustix::process::Signal::KILL),
+            "init" => signal(init(&engine, &marker), rustix::process::Signal::KILL),
             "master" => {
                 let of_launcher = |process: &crate::harness::Process| process.parent == launcher;
                 let master = processes().into_iter().find(of_launcher).unwrap();
@@ -558,16 +571,17 @@ async fn death_of_the_sandbox_is_told_as_that() {
 
 #[tokio::test]
 async fn starting_fails_cleanly_at_each_step() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     printed(&sandbox, "true").await;
     let steps = silica_gate::Step::ALL.iter().map(|step| (step.name(), *step as u32));
     let steps = steps.chain(Step::ALL.iter().map(|step| (step.name(), *step as u32)));
-    let before = settled(&engine, &ground).await;
+    let before = settled(&engine, &home).await;
     for (name, fail_at) in steps {
         for terminal in [None, Some(silica_engine::TerminalSize { rows: 24, columns: 80 })] {
-            let mark = mark();
-            let line = sandbox.shell_line(&format!("echo {mark} | tee /tmp/{mark}; sleep 1000"));
+            let marker = unique_name();
+            let line =
+                sandbox.shell_line(&format!("echo {marker} | tee /tmp/{marker}; sleep 1000"));
             let error = sandbox.start_command(&CommandSpec { fail_at, terminal, ..line }).await;
             let error = error.map(drop).unwrap_err().to_string();
             let expected = match name {
@@ -575,9 +589,9 @@ async fn starting_fails_cleanly_at_each_step() {
                 name => &format!("failed at step {name}: Input/output error"),
             };
             assert!(error.contains(expected), "{name}: {error}");
-            let clean = soon(GONE_WITHIN, || holdings(&engine, &ground) == before).await;
-            assert!(clean, "{name}: {before:?} became {:?}", holdings(&engine, &ground));
-            assert_eq!(printed(&sandbox, &format!("ls /tmp/{mark} 2>&1 | wc -l")).await, "1");
+            let clean = eventually_async(GONE_WITHIN, || holdings(&engine, &home) == before).await;
+            assert!(clean, "{name}: {before:?} became {:?}", holdings(&engine, &home));
+            assert_eq!(printed(&sandbox, &format!("ls /tmp/{marker} 2>&1 | wc -l")).await, "1");
         }
     }
     assert_eq!(print(&mut sandbox, "print('kernel lives')").await, "kernel lives");
@@ -586,10 +600,10 @@ async fn starting_fails_cleanly_at_each_step() {
 
 #[tokio::test]
 async fn start_that_nobody_waits_for_is_taken_back() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
-    let mark = mark();
-    let spec = sandbox.shell_line(&format!("MARK={mark} exec sleep 1000"));
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
+    let marker = unique_name();
+    let spec = sandbox.shell_line(&format!("MARK={marker} exec sleep 1000"));
     for _ in 0..2 * COMMANDS_MAX {
         // It is polled once, which is hardly ever enough.
         let start = tokio::time::timeout(Duration::ZERO, sandbox.start_command(&spec)).await;
@@ -599,17 +613,21 @@ async fn start_that_nobody_waits_for_is_taken_back() {
         // Let the ends be told, so that the places are free again.
         assert_eq!(printed(&sandbox, "echo on").await, "on");
     }
-    assert!(soon(GONE_WITHIN, || marked(&mark).is_empty()).await, "{:?}", marked(&mark));
+    assert!(
+        eventually_async(GONE_WITHIN, || processes_with(&marker).is_empty()).await,
+        "{:?}",
+        processes_with(&marker)
+    );
     finish(engine, sandbox).await;
 }
 
 #[tokio::test]
 async fn commands_work_with_less_of_the_host() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (cgroups, unique_ids) in [(false, true), (true, false), (false, false)] {
         let use_of_host = UseOfHost { cgroups, unique_ids };
-        let engine = ground.engine_with(ZygotePolicy::default(), use_of_host).await;
-        let mut sandbox = engine.create(&ground.options(Interpreter::Fresh)).await.unwrap();
+        let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
+        let mut sandbox = engine.create(&home.options(Interpreter::Fresh)).await.unwrap();
         sandbox.ready().await.unwrap();
         let found =
             printed(&sandbox, "id -u; pwd; grep -c ^Cap.*0000000000000000$ /proc/self/status")
@@ -642,17 +660,17 @@ const PRYING: &str = "import os, signal\n\
 
 #[tokio::test]
 async fn nobody_inside_can_look_into_a_command_on_its_way() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for unique_ids in [true, false] {
         let use_of_host = UseOfHost { cgroups: true, unique_ids };
-        let engine = ground.engine_with(ZygotePolicy::default(), use_of_host).await;
-        let sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+        let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
+        let sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
         let prying = CommandSpec::program(["python", "-c", PRYING]);
         let mut prying = sandbox.start_command(&prying).await.unwrap();
         read_until(&mut prying, "up\n").await;
         let harmless = CommandSpec::program(["true"]);
         for _ in 0..100 {
-            let start = tokio::time::timeout(PATIENCE, sandbox.start_command(&harmless)).await;
+            let start = tokio::time::timeout(TIMEOUT, sandbox.start_command(&harmless)).await;
             drop(start.expect("it was stopped for good").unwrap());
         }
         printed(&sandbox, "touch /tmp/enough").await;

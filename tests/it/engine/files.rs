@@ -6,7 +6,7 @@ use silica_engine::{
     Removal, Sandbox, WriteOptions,
 };
 
-use crate::harness::{Ground, PATIENCE, PYTHON, cell, print, soon};
+use crate::harness::{PYTHON, TIMEOUT, TestHome, cell, eventually_async, print};
 
 const OPTIONS: WriteOptions = WriteOptions {
     mode: 0o644,
@@ -35,9 +35,9 @@ fn get(files: &Files, path: &str) -> Result<String, FileError> {
     }
 }
 
-async fn sandbox(ground: &Ground) -> (silica_engine::Engine, Sandbox) {
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+async fn sandbox(home: &TestHome) -> (silica_engine::Engine, Sandbox) {
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
     sandbox.ready().await.unwrap();
     (engine, sandbox)
 }
@@ -50,8 +50,8 @@ async fn end(engine: silica_engine::Engine, sandbox: Sandbox) {
 /// By this number the host knows that there is nothing to compare after a cell.
 #[tokio::test]
 async fn new_sandbox_holds_its_places_and_no_other_inode() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     assert_eq!(sandbox.files().space().1, silica_jail::enclosure::WRITABLE_INODES);
     print(&mut sandbox, "open('a', 'w').close(); print('made')").await;
     assert_eq!(sandbox.files().space().1, silica_jail::enclosure::WRITABLE_INODES + 1);
@@ -60,8 +60,8 @@ async fn new_sandbox_holds_its_places_and_no_other_inode() {
 
 #[tokio::test]
 async fn host_and_guest_work_on_the_same_files() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     let snapshot = sandbox.files().snapshot().unwrap();
     for path in ["a/b/c", "a/b/c", "/home/user/h", "/tmp/t"] {
         put(sandbox.files(), path, b"from the host").unwrap();
@@ -92,8 +92,8 @@ async fn host_and_guest_work_on_the_same_files() {
 
 #[tokio::test]
 async fn the_disk_of_a_sandbox_bounds_the_host_too() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     let mut writer = sandbox.files().write(&guest("large"), &OPTIONS).unwrap();
     let chunk = vec![1; 1 << 20];
     let written = (0..10_000).try_for_each(|_| writer.write(&chunk));
@@ -106,8 +106,8 @@ async fn the_disk_of_a_sandbox_bounds_the_host_too() {
 
 #[tokio::test]
 async fn a_guest_that_swaps_links_at_full_speed_leads_nobody_out() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut sandbox) = sandbox(&home).await;
     let canary = tempfile::tempdir().unwrap();
     let (outside, secret) = (canary.path().to_owned(), "only on the host");
     std::fs::write(outside.join("f"), secret).unwrap();
@@ -124,7 +124,8 @@ async fn a_guest_that_swaps_links_at_full_speed_leads_nobody_out() {
     let report = cell(&mut sandbox, &code, &Limits::default()).await;
     assert_eq!(report.outcome, silica_domain::Outcome::Ok, "{:?}", report.error);
     let files = sandbox.files();
-    let swapping = soon(PATIENCE, || matches!(get(files, "d/f"), Err(FileError::Linked(_)))).await;
+    let swapping =
+        eventually_async(TIMEOUT, || matches!(get(files, "d/f"), Err(FileError::Linked(_)))).await;
     assert!(swapping, "the link is never seen");
     for _ in 0..2000 {
         if let Ok(content) = get(files, "d/f") {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode};
 
-use crate::harness::{Ground, PYTHON, Ran};
+use crate::harness::{CommandOutput, PYTHON, TestHome};
 
 /// That a run was refused before anything happened, with these words.
-fn assert_refused(ran: &Ran, words: &[&str]) {
+fn assert_refused(ran: &CommandOutput, words: &[&str]) {
     assert!(matches!(ran.status, 2 | 125), "{ran:?}");
     assert_eq!(ran.stdout, "");
     for word in words {
@@ -18,36 +18,36 @@ fn assert_refused(ran: &Ran, words: &[&str]) {
 
 #[test]
 fn empty_code_runs() {
-    let ground = Ground::new(PYTHON);
-    std::fs::write(ground.here().join("empty.py"), "").unwrap();
-    for ran in [ground.run(&["-c", ""]), ground.run(&["empty.py"]), ground.run(&[])] {
+    let home = TestHome::new(PYTHON);
+    std::fs::write(home.working_directory().join("empty.py"), "").unwrap();
+    for ran in [home.run(&["-c", ""]), home.run(&["empty.py"]), home.run(&[])] {
         assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     }
 }
 
 #[test]
 fn code_that_is_not_text_is_refused() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = b"print('\xff\xfe')";
-    std::fs::write(ground.here().join("latin.py"), code).unwrap();
-    assert_refused(&ground.run(&["latin.py"]), &["latin.py is not UTF-8", "byte 7"]);
-    assert_refused(&ground.run_with_stdin(&[], code), &["standard input is not UTF-8", "byte 7"]);
+    std::fs::write(home.working_directory().join("latin.py"), code).unwrap();
+    assert_refused(&home.run(&["latin.py"]), &["latin.py is not UTF-8", "byte 7"]);
+    assert_refused(&home.run_with_stdin(&[], code), &["standard input is not UTF-8", "byte 7"]);
 }
 
 #[test]
 fn code_that_is_too_long_is_refused() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = vec![b'#'; 10 << 20];
-    std::fs::write(ground.here().join("long.py"), &code).unwrap();
-    assert_refused(&ground.run(&["long.py"]), &["long.py", "1048576 bytes"]);
-    assert_refused(&ground.run_with_stdin(&[], &code), &["standard input", "1048576 bytes"]);
+    std::fs::write(home.working_directory().join("long.py"), &code).unwrap();
+    assert_refused(&home.run(&["long.py"]), &["long.py", "1048576 bytes"]);
+    assert_refused(&home.run_with_stdin(&[], &code), &["standard input", "1048576 bytes"]);
     let longest = [vec![b'#'; (1 << 20) - 9], b"\nprint(1)".to_vec()].concat();
-    assert_eq!(ground.run_with_stdin(&[], &longest).stdout, "1\n");
+    assert_eq!(home.run_with_stdin(&[], &longest).stdout, "1\n");
 }
 
 #[test]
 fn odd_code_runs_or_raises() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (code, status, words) in [
         ("print(", 1, "SyntaxError"),
         ("  x = 1\n y = 2", 1, "IndentationError"),
@@ -56,29 +56,29 @@ fn odd_code_runs_or_raises() {
         ("é = 'ünï'; print(é, '🜁')", 0, "ünï 🜁\n"),
         ("print('\\0nul')", 0, "\0nul\n"),
     ] {
-        let ran = ground.run_with_stdin(&[], code.as_bytes());
+        let ran = home.run_with_stdin(&[], code.as_bytes());
         assert_eq!(ran.status, status, "{code:?}: {ran:?}");
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains(words), "{code:?}: {ran:?}");
     }
-    let ran = ground.run_with_stdin(&[], b"print(1)\0");
+    let ran = home.run_with_stdin(&[], b"print(1)\0");
     assert_eq!(ran.status, 1, "{ran:?}");
 }
 
 #[test]
 fn what_is_not_there_is_named() {
-    let ground = Ground::new(PYTHON);
-    assert_refused(&ground.run(&["nowhere.py"]), &["cannot read nowhere.py", "No such file"]);
-    assert_refused(&ground.run(&["."]), &["cannot read ."]);
-    assert_refused(&ground.run(&["--template", "nothing", "-c", ""]), &["cannot be used multiple"]);
+    let home = TestHome::new(PYTHON);
+    assert_refused(&home.run(&["nowhere.py"]), &["cannot read nowhere.py", "No such file"]);
+    assert_refused(&home.run(&["."]), &["cannot read ."]);
+    assert_refused(&home.run(&["--template", "nothing", "-c", ""]), &["cannot be used multiple"]);
     let mut command = std::process::Command::new(crate::harness::SILICA);
-    command.args(["run", "--template", "nothing", "-c", "1"]).env("SILICA_HOME", ground.home());
+    command.args(["run", "--template", "nothing", "-c", "1"]).env("SILICA_HOME", home.path());
     assert_refused(&crate::harness::finish(&mut command), &["nothing"]);
-    assert_refused(&ground.run(&["--template", "../python", "-c", "1"]), &[]);
+    assert_refused(&home.run(&["--template", "../python", "-c", "1"]), &[]);
 }
 
 #[test]
 fn limits_out_of_range_name_limit_and_value() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (flag, value, words) in [
         ("--memory", "0", "the memory limit is 0 bytes, but at least 32 MiB"),
         ("--memory", "31M", "the memory limit is 31 MiB, but at least"),
@@ -115,7 +115,7 @@ fn limits_out_of_range_name_limit_and_value() {
         ("--result-bytes", "0", "the result_bytes limit is 0 bytes, but at least"),
         ("--result-bytes", "65M", "the result_bytes limit is 65 MiB, but at most 64 MiB"),
     ] {
-        let ran = ground.run(&[flag, value, "-c", "print('ran')"]);
+        let ran = home.run(&[flag, value, "-c", "print('ran')"]);
         assert_refused(&ran, &[words]);
     }
 }
@@ -127,8 +127,8 @@ fn make(directory: &Path, name: &str, kind: FileType) {
 
 #[test]
 fn inputs_that_are_no_files_are_refused() {
-    let ground = Ground::new(PYTHON);
-    let here = ground.here();
+    let home = TestHome::new(PYTHON);
+    let here = home.working_directory();
     std::fs::write(here.join("file"), "x").unwrap();
     std::os::unix::fs::symlink("file", here.join("link")).unwrap();
     std::os::unix::fs::symlink("nowhere", here.join("dangling")).unwrap();
@@ -150,25 +150,25 @@ fn inputs_that_are_no_files_are_refused() {
         ("file:../../etc/passwd", "is not a name below /data/input"),
         ("file:/etc/passwd", "is not a name below /data/input"),
     ] {
-        assert_refused(&ground.run(&["--in", input, "-c", "print('ran')"]), &[words]);
+        assert_refused(&home.run(&["--in", input, "-c", "print('ran')"]), &[words]);
     }
     let long = format!("file:{}", "n".repeat(256));
-    assert_refused(&ground.run(&["--in", &long, "-c", ""]), &["is not a name"]);
+    assert_refused(&home.run(&["--in", &long, "-c", ""]), &["is not a name"]);
 }
 
 #[test]
 fn two_inputs_of_one_name_are_refused() {
-    let ground = Ground::new(PYTHON);
-    std::fs::write(ground.here().join("a"), "a").unwrap();
-    std::fs::write(ground.here().join("b"), "b").unwrap();
-    let ran = ground.run(&["--in", "a", "--in", "b:a", "-c", ""]);
+    let home = TestHome::new(PYTHON);
+    std::fs::write(home.working_directory().join("a"), "a").unwrap();
+    std::fs::write(home.working_directory().join("b"), "b").unwrap();
+    let ran = home.run(&["--in", "a", "--in", "b:a", "-c", ""]);
     assert_refused(&ran, &["two inputs are both called a"]);
 }
 
 #[test]
 fn inputs_can_be_read_and_not_changed() {
-    let ground = Ground::new(PYTHON);
-    let here = ground.here();
+    let home = TestHome::new(PYTHON);
+    let here = home.working_directory();
     std::fs::create_dir_all(here.join("folder/deep")).unwrap();
     std::fs::write(here.join("folder/deep/leaf"), "leaf").unwrap();
     for (name, mode) in [("open", 0o644), ("private", 0o600), ("c:olon", 0o644)] {
@@ -202,24 +202,24 @@ for name in sorted(os.listdir('/data/input')):
     let inputs = ["open", "private:renamed", "c:olon", "folder"];
     let mut arguments: Vec<&str> = inputs.iter().flat_map(|input| ["--in", input]).collect();
     arguments.extend(["-c", code]);
-    let ran = ground.run(&arguments);
+    let ran = home.run(&arguments);
     let expected = "c:olon c:olon\nfolder ['deep'] leaf\nopen open\nrenamed private\n";
     assert_eq!((ran.status, ran.stdout.as_str()), (0, expected), "{}", ran.stderr);
     assert_eq!(std::fs::read(here.join("private")).unwrap(), b"private");
     // The copy that was made of the private file has gone.
-    let copies = std::fs::read_dir(ground.home().join("run/inputs")).into_iter().flatten();
+    let copies = std::fs::read_dir(home.path().join("run/inputs")).into_iter().flatten();
     assert_eq!(copies.count(), 0);
 }
 
 #[test]
 fn private_directory_as_input_is_refused_with_advice() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let folder = ground.here().join("folder");
+    let folder = home.working_directory().join("folder");
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
-    let ran = ground.run(&["--in", "folder", "-c", ""]);
+    let ran = home.run(&["--in", "folder", "-c", ""]);
     assert_refused(&ran, &["folder", "chmod o+rx"]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Ground, PYTHON};
+use crate::harness::{PYTHON, TestHome};
 
 /// Runs code into one limit and checks how that is told.
 fn check(
@@ -13,7 +13,7 @@ fn check(
     limit: &str,
     flag: &str,
 ) -> Value {
-    let json = Ground::new(PYTHON).json(code, arguments);
+    let json = TestHome::new(PYTHON).json(code, arguments);
     assert_eq!(json["outcome"], outcome, "{json:#}");
     assert_eq!(json["exit_code"], status, "{json:#}");
     let hits = json["limits_hit"].as_array().unwrap();
@@ -38,7 +38,7 @@ fn memory_that_is_used_kills() {
 fn memory_of_children_counts() {
     let code = "import subprocess, sys\n\
                 print(subprocess.run([sys.executable, '-c', 'b\"x\" * (300 << 20)']).returncode)";
-    let json = Ground::new(PYTHON).json(code, &SMALL);
+    let json = TestHome::new(PYTHON).json(code, &SMALL);
     assert_eq!((&json["outcome"], &json["stdout"]), (&"ok".into(), &"-9\n".into()), "{json:#}");
     assert_eq!(json["limits_hit"][0]["limit"], "memory");
 }
@@ -126,7 +126,7 @@ fn asked_for_processes_can_be_had() {
     let code = "import os, time\nn = 0\n\
                 try:\n  while True:\n    if os.fork() == 0: time.sleep(30)\n    n += 1\n\
                 except BlockingIOError: print(n + 1)";
-    let json = Ground::new(PYTHON).json(code, &["--processes", "16"]);
+    let json = TestHome::new(PYTHON).json(code, &["--processes", "16"]);
     assert_eq!(json["stdout"], "16\n", "{json:#}");
 }
 
@@ -183,7 +183,7 @@ fn stderr_has_its_own_allowance() {
 
 #[test]
 fn live_output_is_marked_where_it_was_cut() {
-    let ran = Ground::new(PYTHON).run(&["--output", "16", "-c", "print('a' * 50 + 'b' * 50)"]);
+    let ran = TestHome::new(PYTHON).run(&["--output", "16", "-c", "print('a' * 50 + 'b' * 50)"]);
     assert_eq!(ran.stdout, "aaaaaaaa\n[… 85 bytes left out …]\nbbbbbbb\n");
     assert!(ran.stderr.contains("raise it with --output"), "{}", ran.stderr);
 }
@@ -207,7 +207,8 @@ fn bytes_of_results_are_bounded() {
 
 #[test]
 fn limit_that_was_hit_is_said_on_stderr() {
-    let ran = Ground::new(PYTHON).run(&["--timeout", "200ms", "-c", "import time; time.sleep(9)"]);
+    let ran =
+        TestHome::new(PYTHON).run(&["--timeout", "200ms", "-c", "import time; time.sleep(9)"]);
     assert_eq!(ran.status, 124);
     let words =
         "silica: the code ran longer than 0.2 s (the wall limit); raise it with --timeout\n";

@@ -6,13 +6,16 @@ use expect_test::{Expect, expect};
 use silica_domain::Limits;
 use silica_engine::Interpreter;
 
-use crate::harness::{Ground, PYTHON, assert_works, cell, mark, marked, soon, text, wear};
+use crate::harness::{
+    PYTHON, TestHome, assert_works, cell, eventually_async, name_process, processes_with, text,
+    unique_name,
+};
 
 /// Runs each piece of code in a sandbox of its own, on one engine, under a second on the clock; after
 /// each the engine must still work. Compares how they ended.
 async fn check(cases: &[(&str, &str)], expected: Expect) {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     let limits = Limits {
         wall: Duration::from_secs(1),
         memory_bytes: 96 << 20,
@@ -20,7 +23,7 @@ async fn check(cases: &[(&str, &str)], expected: Expect) {
         processes: 32,
         ..Limits::default()
     };
-    let options = ground.options(Interpreter::Forked);
+    let options = home.options(Interpreter::Forked);
     let mut table = String::new();
     for (name, code) in cases {
         let mut sandbox = engine
@@ -271,32 +274,35 @@ async fn interpreter_taken_apart() {
 
 #[tokio::test]
 async fn daemon_dies_with_its_sandbox() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let options = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let options = home.options(Interpreter::Forked);
     let mut sandbox = engine.create(&options).await.unwrap();
-    let mark = mark();
+    let marker = unique_name();
     let code = format!(
         "import os, signal, time\n\
          if os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    os.closerange(0, 64)\n    \
          for s in range(1, 65):\n      try: signal.signal(s, signal.SIG_IGN)\n      except (OSError, ValueError): pass\n    \
          {}\n    time.sleep(500)\n  os._exit(0)\nos.wait(); None",
-        wear(&mark)
+        name_process(&marker)
     );
     let report = cell(&mut sandbox, &code, &Limits::default()).await;
     assert_eq!(report.outcome, silica_domain::Outcome::Ok, "{}", text(&report.stderr));
-    assert!(soon(Duration::from_secs(5), || marked(&mark).len() == 1).await, "it never lived");
+    assert!(
+        eventually_async(Duration::from_secs(5), || processes_with(&marker).len() == 1).await,
+        "it never lived"
+    );
     sandbox.destroy().await.unwrap();
-    assert_eq!(marked(&mark), [], "destroy returned before everything was gone");
+    assert_eq!(processes_with(&marker), [], "destroy returned before everything was gone");
     assert_works(&engine, &options).await;
     engine.close().await;
 }
 
 #[tokio::test]
 async fn thread_that_prints_on_does_not_hold_up_the_next_cell() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
     let code = "import threading, time\n\
                 def on():\n  while True:\n    print('on'); time.sleep(0.001)\n\
                 threading.Thread(target=on, daemon=True).start()";

@@ -3,7 +3,9 @@
 use silica_engine::{Command, CommandExit, CommandSpec, Sandbox, TerminalSize};
 
 use crate::engine::commands::{collect, end, finish, printed, read_until, sandbox};
-use crate::harness::{GONE_WITHIN, Ground, PATIENCE, PYTHON, mark, marked, soon};
+use crate::harness::{
+    GONE_WITHIN, PYTHON, TIMEOUT, TestHome, eventually_async, processes_with, unique_name,
+};
 
 const SIZE: TerminalSize = TerminalSize { rows: 33, columns: 101 };
 
@@ -23,8 +25,8 @@ async fn type_in(command: &mut Command, text: &str) {
 
 #[tokio::test]
 async fn program_finds_itself_at_a_terminal_of_its_own() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let line = "tty; stty size; echo $TERM; for f in 0 1 2; do [ -t $f ] && echo $f; done; \
                 ls -l $(tty) | cut -c1-10; ps -o tty= -p $$; echo to the terminal > /dev/tty; exit 4";
     let outcome = collect(&mut start(&sandbox, line).await).await;
@@ -38,8 +40,8 @@ async fn program_finds_itself_at_a_terminal_of_its_own() {
 
 #[tokio::test]
 async fn typing_is_echoed_and_read() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut command = start(&sandbox, "read -r word; echo read $word").await;
     type_in(&mut command, "hallö\x7fo\n").await;
     let stdout = collect(&mut command).await.stdout;
@@ -52,8 +54,8 @@ async fn typing_is_echoed_and_read() {
 
 #[tokio::test]
 async fn control_c_interrupts_what_is_in_front() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut command =
         start(&sandbox, "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done")
             .await;
@@ -71,17 +73,17 @@ async fn control_c_interrupts_what_is_in_front() {
 
 #[tokio::test]
 async fn interactive_shell_has_job_control() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let spec = on_terminal(CommandSpec::program(["/bin/bash", "--norc", "-i"]));
     let mut command = sandbox.start_command(&spec).await.unwrap();
     let mut input = command.take_input().unwrap();
     read_until(&mut command, "$ ").await;
     // A key that stops something also throws away what was typed before it.
-    let mark = mark();
-    input.write_all(format!("MARK={mark} sleep 1000\n").as_bytes()).await.unwrap();
-    let sleeps = || marked(&mark).iter().any(|process| process.name == "sleep");
-    assert!(soon(PATIENCE, sleeps).await);
+    let marker = unique_name();
+    input.write_all(format!("MARK={marker} sleep 1000\n").as_bytes()).await.unwrap();
+    let sleeps = || processes_with(&marker).iter().any(|process| process.name == "sleep");
+    assert!(eventually_async(TIMEOUT, sleeps).await);
     for (typed, expected) in [
         ("\x1a", "Stopped"),
         ("echo $((6 * 7))\n", "42"),
@@ -98,8 +100,8 @@ async fn interactive_shell_has_job_control() {
 
 #[tokio::test]
 async fn resizing_is_signalled() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let mut command =
         start(&sandbox, "trap 'stty size; exit' WINCH; echo up; while :; do sleep 0.05; done")
             .await;
@@ -115,9 +117,9 @@ async fn resizing_is_signalled() {
 
 #[tokio::test]
 async fn dropping_does_not_hang_up_and_killing_does() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
-    let (left, jobs) = (mark(), mark());
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
+    let (left, jobs) = (unique_name(), unique_name());
     let line = format!(
         "MARK={left} sleep 1000 & i=0; while :; do i=$((i+1)); echo $i; echo $i > /tmp/n; done"
     );
@@ -126,22 +128,30 @@ async fn dropping_does_not_hang_up_and_killing_does() {
     drop(command);
     let more = "a=$(cat /tmp/n); for i in $(seq 1000); do b=$(cat /tmp/n); [ \"$b\" -gt $((a + 10000)) ] && break; sleep 0.05; done; [ \"$b\" -gt $((a + 10000)) ] && echo on";
     assert_eq!(printed(&sandbox, more).await, "on");
-    assert_eq!(marked(&left).len(), 2, "{:?}", marked(&left));
+    assert_eq!(processes_with(&left).len(), 2, "{:?}", processes_with(&left));
     // What an interactive shell runs is in groups of its own; they lose their terminal with it.
     let line = format!("MARK={jobs} bash --norc -i -c 'set -m; sleep 1000; true'; true");
     let command = start(&sandbox, &line).await;
-    assert!(soon(PATIENCE, || marked(&jobs).len() >= 3).await, "{:?}", marked(&jobs));
+    assert!(
+        eventually_async(TIMEOUT, || processes_with(&jobs).len() >= 3).await,
+        "{:?}",
+        processes_with(&jobs)
+    );
     command.handle().signal(9).await.unwrap();
     end(&command).await;
     drop(command);
-    assert!(soon(GONE_WITHIN, || marked(&jobs).is_empty()).await, "{:?}", marked(&jobs));
+    assert!(
+        eventually_async(GONE_WITHIN, || processes_with(&jobs).is_empty()).await,
+        "{:?}",
+        processes_with(&jobs)
+    );
     finish(engine, sandbox).await;
 }
 
 #[tokio::test]
 async fn terminals_of_the_guests_own_work() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = sandbox(&home).await;
     let code = "import pty; pty.spawn(['sh', '-c', 'tty; stty size; echo inside'])";
     let spec = CommandSpec::program(["python", "-c", code]);
     let outcome = collect(&mut sandbox.start_command(&spec).await.unwrap()).await;

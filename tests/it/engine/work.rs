@@ -5,7 +5,7 @@ use silica_domain::Limits;
 use silica_engine::{Interpreter, ZygotePolicy};
 use silica_jail::client::UseOfHost;
 
-use crate::harness::{Ground, SCIENCE, cell, print, text};
+use crate::harness::{SCIENCE, TestHome, cell, print, text};
 
 /// Each prints `ok` when it worked.
 const TASKS: [(&str, &str); 26] = [
@@ -111,9 +111,9 @@ const TASKS: [(&str, &str); 26] = [
 ];
 
 async fn check(interpreter: Interpreter) {
-    let ground = Ground::new(SCIENCE);
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+    let home = TestHome::new(SCIENCE);
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
     sandbox.ready().await.unwrap();
     let limits = Limits::default();
     let mut wrong = Vec::new();
@@ -132,11 +132,11 @@ async fn check(interpreter: Interpreter) {
 /// Without groups a limit on memory counts what is mapped, and libraries map more than they use.
 #[tokio::test]
 async fn tables_of_text_fit_without_groups() {
-    let ground = Ground::new(SCIENCE);
+    let home = TestHome::new(SCIENCE);
     let use_of_host = UseOfHost { cgroups: false, unique_ids: true };
-    let engine = ground.engine_with(ZygotePolicy::default(), use_of_host).await;
+    let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
     for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+        let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
         let code = "import pandas as pd, matplotlib.pyplot as plt\n\
                     d = pd.DataFrame({'a': ['x', 'y'] * 1000}); plt.plot([1, 2]); plt.savefig('p.png')\n\
                     more = bytearray(64 << 20); print(d.a.str.upper().nunique())";
@@ -199,11 +199,11 @@ const SHOWN: [(&str, &str, &[u8]); 16] = [
 
 #[tokio::test]
 async fn pictures_and_tables_are_results() {
-    let ground = Ground::new(SCIENCE);
-    let engine = ground.engine().await;
+    let home = TestHome::new(SCIENCE);
+    let engine = home.engine().await;
     let limits = Limits::default();
     for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+        let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
         for (code, mime, begins) in SHOWN {
             let report = cell(&mut sandbox, code, &limits).await;
             assert_eq!(report.results.len(), 1, "{code}: {:?} {:?}", report.outcome, report.error);
@@ -219,10 +219,10 @@ async fn pictures_and_tables_are_results() {
 /// Hostile objects cost at most their own representation.
 #[tokio::test]
 async fn hostile_results_harm_nothing() {
-    let ground = Ground::new(SCIENCE);
-    let engine = ground.engine().await;
+    let home = TestHome::new(SCIENCE);
+    let engine = home.engine().await;
     let limits = Limits::default();
-    let mut sandbox = engine.create(&ground.options(Interpreter::Forked)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
     let cells = [
         "class H:\n    def _repr_html_(self): return 'x' * 100_000_000\n    def __repr__(self): return 'kept'\nH()",
         "display({'text/plain': 'kept', 'not\\na type': 'x', 'a/é': 'x'}, raw=True)",
@@ -240,9 +240,9 @@ async fn hostile_results_harm_nothing() {
 
 #[tokio::test]
 async fn cut_tables_say_so() {
-    let ground = Ground::new(SCIENCE);
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(Interpreter::Fresh)).await.unwrap();
+    let home = TestHome::new(SCIENCE);
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(Interpreter::Fresh)).await.unwrap();
     let code = "import pandas as pd; pd.DataFrame({'a': range(3000)})";
     let report = cell(&mut sandbox, code, &Limits::default()).await;
     let metadata: Value = serde_json::from_str(&report.results[0].metadata).unwrap();
@@ -254,24 +254,31 @@ async fn cut_tables_say_so() {
 
 #[test]
 fn plot_is_saved_by_the_binary() {
-    let ground = Ground::new(SCIENCE);
-    let ran = ground.run(&["-c", "import matplotlib.pyplot as plt; plt.plot([1, 2]);"]);
+    let home = TestHome::new(SCIENCE);
+    let ran = home.run(&["-c", "import matplotlib.pyplot as plt; plt.plot([1, 2]);"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("silica: saved silica-1.png"), "{}", ran.stderr);
-    assert!(std::fs::read(ground.here().join("silica-1.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(
+        std::fs::read(home.working_directory().join("silica-1.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
 }
 
 /// What is not a picture is printed when it can be read, and saved when it is a page.
 #[test]
 fn other_results_are_printed_or_saved_by_the_binary() {
-    let ground = Ground::new(SCIENCE);
+    let home = TestHome::new(SCIENCE);
     let code = "from IPython.display import HTML, JSON, Markdown\n\
         display(Markdown('# title'), JSON({'a': 1}), HTML('<b>page</b>'), object)\n\
         display({'made/up': 'x'}, raw=True)\ndisplay({'application/pdf': 'JVBERi0x'}, raw=True)";
-    let ran = ground.run(&["-c", code]);
+    let ran = home.run(&["-c", code]);
     assert_eq!((ran.status, &*ran.stdout), (0, "# title\n{\"a\":1}\nobject\n"), "{}", ran.stderr);
-    assert_eq!(std::fs::read(ground.here().join("silica-1.html")).unwrap(), b"<b>page</b>");
-    assert_eq!(std::fs::read(ground.here().join("silica-1.pdf")).unwrap(), b"%PDF-1");
+    assert_eq!(
+        std::fs::read(home.working_directory().join("silica-1.html")).unwrap(),
+        b"<b>page</b>"
+    );
+    assert_eq!(std::fs::read(home.working_directory().join("silica-1.pdf")).unwrap(), b"%PDF-1");
     let said = "silica: saved silica-1.html\n\
         silica: a result of type made/up is shown only with --json\n\
         silica: saved silica-1.pdf\n";

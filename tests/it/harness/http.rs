@@ -5,19 +5,19 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::harness::PATIENCE;
+use super::TIMEOUT;
 
 /// The longest line of a head or of an event that a test reads.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Whoever talks to a server, with a key or without.
+/// A client of a server, with a key or without.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<String>,
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -40,7 +40,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The status and the code of a problem; the whole answer must be one.
+    /// The status and the code of a response that must be a problem document.
     pub(crate) fn problem(&self) -> (u16, String) {
         let kind = self.header("content-type");
         assert_eq!(kind, Some("application/problem+json"), "{} {}", self.status, self.text());
@@ -51,7 +51,7 @@ impl Response {
         (self.status, body["code"].as_str().unwrap().to_owned())
     }
 
-    /// The answer, if its status is the expected one.
+    /// Asserts the status.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());
@@ -60,20 +60,20 @@ impl Response {
 }
 
 impl Client {
-    /// The same client with another key.
+    /// A client of the same server with another key.
     pub(crate) fn with_key(&self, key: Option<&str>) -> Self {
         Self { address: self.address, key: key.map(str::to_owned) }
     }
 
-    pub(crate) fn connect(&self) -> Wire {
+    pub(crate) fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Wire { stream: BufReader::new(stream), left: Left::UntilClose }
+        Connection { stream: BufReader::new(stream), unread: Unread::UntilClose }
     }
 
-    /// The head of a request with the usual headers, a length among them unless it is given.
+    /// The head of a request: the given headers, and a host, a key and a length unless given.
     pub(crate) fn head(
         &self,
         method: &str,
@@ -96,20 +96,20 @@ impl Client {
         head.join("\r\n") + "\r\n\r\n"
     }
 
-    /// Sends a request and reads the head of the answer; its body is left on the wire.
+    /// Sends a request and reads the head of the response; its body stays on the connection.
     pub(crate) fn begin(
         &self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> (Response, Wire) {
-        let mut wire = self.connect();
+    ) -> (Response, Connection) {
+        let mut connection = self.connect();
         let head = self.head(method, path, headers, body.len());
         // A server that has read enough may answer and close before it has everything.
-        let _ = wire.send(&[head.as_bytes(), body].concat());
-        let response = wire.read_head(method);
-        (response, wire)
+        let _ = connection.send(&[head.as_bytes(), body].concat());
+        let response = connection.read_head(method);
+        (response, connection)
     }
 
     pub(crate) fn request(
@@ -119,8 +119,8 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Response {
-        let (mut response, mut wire) = self.begin(method, path, headers, body);
-        response.body = wire.read_body().unwrap();
+        let (mut response, mut connection) = self.begin(method, path, headers, body);
+        response.body = connection.read_body().unwrap();
         response
     }
 
@@ -140,26 +140,26 @@ impl Client {
         self.request("POST", path, &[], body.to_string().as_bytes())
     }
 
-    /// Reads the events of a stream that a GET gives.
+    /// Gets a stream of events.
     pub(crate) fn events(&self, path: &str) -> Events {
-        let (response, wire) = self.begin("GET", path, &[], b"");
+        let (response, connection) = self.begin("GET", path, &[], b"");
         assert_eq!(response.status, 200, "{path}");
-        Events { wire }
+        Events { connection }
     }
 
-    /// Posts and reads what happens as it happens.
+    /// Posts, and accepts a stream of events.
     pub(crate) fn stream(&self, path: &str, body: &Value) -> Events {
         let accept = [("Accept", "text/event-stream")];
-        let (response, wire) = self.begin("POST", path, &accept, body.to_string().as_bytes());
+        let (response, connection) = self.begin("POST", path, &accept, body.to_string().as_bytes());
         assert_eq!(response.status, 200, "{path}");
         assert_eq!(response.header("content-type"), Some("text/event-stream"));
-        Events { wire }
+        Events { connection }
     }
 }
 
-/// What is left of a body.
+/// How much of a body is still to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum Unread {
     Bytes(u64),
     Chunk(u64),
     /// Between two chunks.
@@ -170,17 +170,17 @@ enum Left {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
-    left: Left,
+    unread: Unread,
 }
 
-impl Wire {
+impl Connection {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Says that nothing more will come, and still reads.
+    /// Closes the sending side; reading goes on.
     pub(crate) fn end_sending(&mut self) {
         // The server may have closed it already, which is what some tests are about.
         let _ = self.stream.get_mut().shutdown(Shutdown::Write);
@@ -211,55 +211,55 @@ impl Wire {
         }
         let response = Response { status, headers, body: Vec::new() };
         let length = response.header("content-length").map(|length| length.parse().unwrap());
-        self.left = match length {
-            _ if method == "HEAD" || status == 204 || status == 304 => Left::Nothing,
-            Some(length) => Left::Bytes(length),
-            None if response.header("transfer-encoding") == Some("chunked") => Left::NextChunk,
-            None => Left::UntilClose,
+        self.unread = match length {
+            _ if method == "HEAD" || status == 204 || status == 304 => Unread::Nothing,
+            Some(length) => Unread::Bytes(length),
+            None if response.header("transfer-encoding") == Some("chunked") => Unread::NextChunk,
+            None => Unread::UntilClose,
         };
         Ok(response)
     }
 
-    /// Reads the rest of a body. One that ends too early is an error.
+    /// Reads the rest of a body. A body that ends too early is an error.
     pub(crate) fn read_body(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         self.read_to_end(&mut body)?;
         Ok(body)
     }
 
-    /// Whether the other side has closed; waits until it has or has said something.
+    /// Waits until the server has closed or sent something; returns whether it has closed.
     pub(crate) fn is_closed(&mut self) -> bool {
         !matches!(self.stream.fill_buf(), Ok(bytes) if !bytes.is_empty())
     }
 }
 
-impl Read for Wire {
+impl Read for Connection {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.left == Left::NextChunk {
+        if self.unread == Unread::NextChunk {
             let size = self.line()?;
             let size = u64::from_str_radix(size.trim(), 16).map_err(io::Error::other)?;
-            self.left = Left::Chunk(size);
+            self.unread = Unread::Chunk(size);
             if size == 0 {
                 self.line()?;
-                self.left = Left::Nothing;
+                self.unread = Unread::Nothing;
             }
         }
-        let most = match self.left {
-            Left::Bytes(left) | Left::Chunk(left) => left,
-            Left::UntilClose => u64::MAX,
-            Left::NextChunk | Left::Nothing => 0,
+        let most = match self.unread {
+            Unread::Bytes(left) | Unread::Chunk(left) => left,
+            Unread::UntilClose => u64::MAX,
+            Unread::NextChunk | Unread::Nothing => 0,
         };
         let read = (&mut self.stream).take(most).read(into)? as u64;
-        if read == 0 && most > 0 && self.left != Left::UntilClose && !into.is_empty() {
+        if read == 0 && most > 0 && self.unread != Unread::UntilClose && !into.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        match &mut self.left {
-            Left::Bytes(left) | Left::Chunk(left) => *left -= read,
-            Left::NextChunk | Left::UntilClose | Left::Nothing => {}
+        match &mut self.unread {
+            Unread::Bytes(left) | Unread::Chunk(left) => *left -= read,
+            Unread::NextChunk | Unread::UntilClose | Unread::Nothing => {}
         }
-        if self.left == Left::Chunk(0) {
+        if self.unread == Unread::Chunk(0) {
             self.line()?;
-            self.left = Left::NextChunk;
+            self.unread = Unread::NextChunk;
         }
         Ok(read as usize)
     }
@@ -273,10 +273,10 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// Events as they come. Dropping this cuts the connection.
+/// Events as they arrive. Dropping this closes the connection.
 #[derive(Debug)]
 pub(crate) struct Events {
-    pub(crate) wire: Wire,
+    pub(crate) connection: Connection,
 }
 
 impl Events {
@@ -284,7 +284,7 @@ impl Events {
         let mut line = Vec::new();
         let mut byte = [0];
         loop {
-            match self.wire.read(&mut byte).unwrap() {
+            match self.connection.read(&mut byte).unwrap() {
                 0 => return None,
                 _ if byte == *b"\n" => return Some(String::from_utf8(line).unwrap()),
                 _ => line.push(byte[0]),
@@ -309,7 +309,7 @@ impl Iterator for Events {
                 Some(("id", id)) => event.id = Some(id.parse().unwrap()),
                 Some(("event", name)) => name.clone_into(&mut event.name),
                 Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),
-                // A sign of life.
+                // A comment, which keeps the connection alive.
                 Some(("", _)) => {}
                 _ if line.is_empty() && event.name.is_empty() => {}
                 _ if line.is_empty() => return Some(event),

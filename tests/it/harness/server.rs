@@ -6,30 +6,31 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::http::{Client, Response};
-use crate::harness::{Ground, PATIENCE, PYTHON, SILICA, eventually, first_line};
+use super::{PYTHON, SILICA, TIMEOUT, TestHome, eventually, first_line, signal};
 
-/// A running server over a data directory of its own, and its first key.
-pub(crate) struct Served {
+/// A running server and a client with its first key, which is an admin key.
+pub(crate) struct TestServer {
     child: Child,
     pub(crate) admin: Client,
     log: Arc<Mutex<String>>,
     settings: Vec<String>,
     _stdout: BufReader<ChildStdout>,
     // Last, because the process must be gone when its directory is cleared.
-    pub(crate) ground: Option<Ground>,
+    home: Option<TestHome>,
 }
 
 /// `silica serve` over a data directory, not started yet.
-pub(crate) fn command(ground: &Ground, settings: &[String]) -> Command {
+pub(crate) fn serve_command(home: &TestHome, settings: &[String]) -> Command {
     let mut command = Command::new(SILICA);
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--print", "json", "--warm", "python=1"])
         .args(["--set", "sandboxes.template=python"])
-        .env("SILICA_HOME", ground.home())
-        .current_dir(ground.here())
+        .env("SILICA_HOME", home.path())
+        .current_dir(home.working_directory())
         .stdin(Stdio::null());
     for setting in settings {
         command.args(["--set", setting]);
@@ -37,7 +38,7 @@ pub(crate) fn command(ground: &Ground, settings: &[String]) -> Command {
     command
 }
 
-impl Served {
+impl TestServer {
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
@@ -45,17 +46,17 @@ impl Served {
     /// A server with settings of the form `KEY=VALUE`.
     pub(crate) fn with(settings: &[&str]) -> Self {
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        Self::over(Ground::new(PYTHON), settings, None)
+        Self::over(TestHome::new(PYTHON), settings, None)
     }
 
-    pub(crate) fn over(ground: Ground, settings: Vec<String>, key: Option<String>) -> Self {
-        let command = command(&ground, &settings);
-        Self::start(command, ground, settings, key)
+    pub(crate) fn over(home: TestHome, settings: Vec<String>, key: Option<String>) -> Self {
+        let command = serve_command(&home, &settings);
+        Self::start(command, home, settings, key)
     }
 
     pub(crate) fn start(
         mut command: Command,
-        ground: Ground,
+        home: TestHome,
         settings: Vec<String>,
         key: Option<String>,
     ) -> Self {
@@ -68,25 +69,30 @@ impl Served {
         let address: SocketAddr = address.parse().unwrap();
         let key = said["key"].as_str().map(str::to_owned).or(key);
         let admin = Client { address, key };
-        Self { child, admin, log, settings, _stdout: stdout, ground: Some(ground) }
+        Self { child, admin, log, settings, _stdout: stdout, home: Some(home) }
+    }
+
+    /// `http://` and the address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.admin.address)
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(crate) fn ground(&self) -> &Ground {
-        self.ground.as_ref().unwrap()
+    pub(crate) fn home(&self) -> &TestHome {
+        self.home.as_ref().unwrap()
     }
 
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits for the process to end by itself; its status.
+    /// Waits for the process to end by itself and returns its status.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        let ended = eventually(PATIENCE, || self.child.try_wait().unwrap().is_some());
-        assert!(ended, "it goes on: {}", self.log());
+        let ended = eventually(TIMEOUT, || self.child.try_wait().unwrap().is_some());
+        assert!(ended, "it does not end: {}", self.log());
         self.child.wait().unwrap().code()
     }
 
@@ -96,19 +102,30 @@ impl Served {
         self.child.wait().unwrap();
     }
 
-    /// Kills it without a word and starts another over the same data.
-    pub(crate) fn kill_and_restart(mut self) -> Self {
-        self.kill();
-        let ground = self.ground.take().unwrap();
-        Self::over(ground, self.settings.clone(), self.admin.key.clone())
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        signal(self.pid(), Signal::TERM);
+        self.wait();
     }
 
-    /// A client with a key of its own that is no admin's.
+    /// The data directory, for another server; this one must have ended.
+    pub(crate) fn take_home(&mut self) -> TestHome {
+        self.home.take().unwrap()
+    }
+
+    /// Kills it with SIGKILL and starts another over the same data.
+    pub(crate) fn kill_and_restart(mut self) -> Self {
+        self.kill();
+        let home = self.take_home();
+        Self::over(home, self.settings.clone(), self.admin.key.clone())
+    }
+
+    /// A client with a new key that is not an admin key.
     pub(crate) fn tenant(&self) -> Client {
         self.new_key().0
     }
 
-    /// The same, and the key's id.
+    /// A client with a new key that is not an admin key, and the id of the key.
     pub(crate) fn new_key(&self) -> (Client, String) {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let name = format!("tenant {}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -117,11 +134,11 @@ impl Served {
         (client, key["id"].as_str().unwrap().to_owned())
     }
 
-    pub(crate) fn sandbox(&self) -> Sandbox {
-        Sandbox::new(&self.admin, &json!({}))
+    pub(crate) fn sandbox(&self) -> TestSandbox {
+        TestSandbox::new(&self.admin, &json!({}))
     }
 
-    /// That it does what it is for.
+    /// Asserts that the server runs code.
     #[track_caller]
     pub(crate) fn assert_works(&self) {
         let ran = self.admin.post("/v1/run", &json!({"code": "print(6 * 7)"}));
@@ -129,7 +146,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
@@ -152,15 +169,15 @@ fn collect_log(child: &mut Child) -> Arc<Mutex<String>> {
     log
 }
 
-/// A sandbox of a client.
+/// A sandbox of a server and the client that created it.
 #[derive(Clone, Debug)]
-pub(crate) struct Sandbox {
+pub(crate) struct TestSandbox {
     pub(crate) client: Client,
     pub(crate) id: String,
     pub(crate) path: String,
 }
 
-impl Sandbox {
+impl TestSandbox {
     pub(crate) fn new(client: &Client, options: &Value) -> Self {
         let made = client.post("/v1/sandboxes", options).expect(201).json();
         let id = made["id"].as_str().unwrap().to_owned();
@@ -216,23 +233,23 @@ impl Sandbox {
         cell
     }
 
-    /// A cell as it stands when it has ended.
+    /// Waits for a cell to end and returns it.
     pub(crate) fn ended(&self, cell: &str) -> Value {
         let cell = self.get(&format!("/cells/{cell}?wait=60")).expect(200).json();
         assert_eq!(cell["state"], "done", "{cell}");
         cell
     }
 
-    /// The state and the reason of the end.
+    /// The state, and why the sandbox has ended.
     pub(crate) fn state(&self) -> (String, Option<String>) {
         let sandbox = self.get("").expect(200).json();
         let reason = sandbox["end_reason"].as_str().map(str::to_owned);
         (sandbox["state"].as_str().unwrap().to_owned(), reason)
     }
 
-    /// Waits until it has ended for this reason.
+    /// Waits until the sandbox has ended, and asserts why.
     pub(crate) fn assert_ends(&self, reason: &str) {
-        let ended = eventually(PATIENCE, || self.state().0 != "running");
+        let ended = eventually(TIMEOUT, || self.state().0 != "running");
         assert!(ended, "{:?}", self.state());
         assert_eq!(self.state(), ("ended".to_owned(), Some(reason.to_owned())));
     }

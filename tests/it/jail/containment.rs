@@ -15,7 +15,8 @@ use silica_jail::client::UseOfHost;
 
 use crate::engine::commands;
 use crate::harness::{
-    Ground, PYTHON, cell, mark, marked, print, processes, soon, status_of, text, wear,
+    PYTHON, TestHome, cell, eventually_async, name_process, print, processes, processes_with,
+    status_of, text, unique_name,
 };
 
 const INSPECTOR: &str = include_str!("inspector.py");
@@ -32,9 +33,9 @@ fn flat(value: &Value, prefix: &str) -> Vec<String> {
 
 /// What a guest finds, as text; that its namespaces are its own is checked here.
 async fn inspect(interpreter: Interpreter) -> String {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
     sandbox.ready().await.unwrap();
     let found = findings(&engine, &print(&mut sandbox, INSPECTOR).await);
     sandbox.destroy().await.unwrap();
@@ -71,8 +72,8 @@ async fn guest_sees_and_does_no_more_than_this() {
 
 #[tokio::test]
 async fn command_sees_and_does_no_more_than_a_kernel() {
-    let ground = Ground::new(PYTHON);
-    let (engine, sandbox) = commands::sandbox(&ground).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, sandbox) = commands::sandbox(&home).await;
     // There is the kernel too, and what its guest code sets is not set.
     let expected = include_str!("inspector.expected")
         .replace("processes: 2\n", "processes: 3\n")
@@ -97,7 +98,7 @@ fn call_of_another_architecture_kills() {
                 a = ctypes.addressof(ctypes.c_char.from_buffer(m))\n\
                 print('up')\n\
                 print(ctypes.CFUNCTYPE(ctypes.c_int)(a)())";
-    let json = Ground::new(PYTHON).json(code, &[]);
+    let json = TestHome::new(PYTHON).json(code, &[]);
     assert_eq!((&json["outcome"], &json["exit_code"]), (&"crashed".into(), &(128 + 31).into()));
     assert_eq!(json["stdout"], "up\n");
 }
@@ -105,14 +106,14 @@ fn call_of_another_architecture_kills() {
 #[test]
 fn call_of_the_x32_interface_kills() {
     let code = "import ctypes; ctypes.CDLL(None).syscall(ctypes.c_long(0x40000000 + 39))";
-    let json = Ground::new(PYTHON).json(code, &[]);
+    let json = TestHome::new(PYTHON).json(code, &[]);
     assert_eq!((&json["outcome"], &json["exit_code"]), (&"crashed".into(), &(128 + 31).into()));
 }
 
 #[test]
 fn host_files_are_invisible() {
-    let ground = Ground::new(PYTHON);
-    let token = format!("canary-{}-{}", mark(), std::process::id());
+    let home = TestHome::new(PYTHON);
+    let token = format!("canary-{}-{}", unique_name(), std::process::id());
     let places = ["/root", "/home", "/tmp", "/var", "/var/tmp", "/opt", "/srv", "/mnt"];
     let canaries: Vec<PathBuf> = places
         .iter()
@@ -129,7 +130,7 @@ fn host_files_are_invisible() {
          if os.path.lexists(place + '/' + {token:?}): print(place)\n\
          print('done')"
     );
-    let ran = ground.run_with_stdin(&[], code.as_bytes());
+    let ran = home.run_with_stdin(&[], code.as_bytes());
     for canary in canaries {
         std::fs::remove_file(canary).unwrap();
     }
@@ -138,13 +139,13 @@ fn host_files_are_invisible() {
 
 #[test]
 fn host_variables_are_not_inherited() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "import os, glob\n\
                 print(os.environ.get('CANARY'))\n\
                 for path in glob.glob('/proc/[0-9]*/environ'):\n  \
                 try: print('canary' in open(path).read())\n  \
                 except PermissionError: print('hidden')";
-    let mut command = ground.command();
+    let mut command = home.command();
     let ran = crate::harness::finish(command.env("CANARY", "canary").args(["-c", code]));
     let lines: BTreeSet<&str> = ran.stdout.lines().collect();
     assert_eq!(lines, BTreeSet::from(["None", "False", "hidden"]), "{}", ran.stderr);
@@ -153,25 +154,25 @@ fn host_variables_are_not_inherited() {
 /// As of a program that `nohup` has started in the background of a script.
 #[test]
 fn ignored_signals_are_not_inherited() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let code = "import signal\n\
                 print([int(signal.getsignal(number)) for number in (1, 3, 15)])\n\
                 import subprocess\n\
                 print(subprocess.call(['sh', '-c', 'kill -HUP $$']))";
-    let plain = ground.command();
+    let plain = home.command();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "trap '' HUP QUIT TERM; exec \"$0\" \"$@\""]).arg(plain.get_program());
-    command.args(plain.get_args()).args(["-c", code]).current_dir(ground.here());
-    command.env("SILICA_HOME", ground.home()).stdin(std::process::Stdio::null());
+    command.args(plain.get_args()).args(["-c", code]).current_dir(home.working_directory());
+    command.env("SILICA_HOME", home.path()).stdin(std::process::Stdio::null());
     let ran = crate::harness::finish(&mut command);
     assert_eq!(ran.stdout, "[0, 0, 0]\n-1\n", "{}", ran.stderr);
 }
 
 #[test]
 fn host_listeners_cannot_be_reached() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let name = mark();
+    let name = unique_name();
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let local = UnixListener::bind_addr(&address).unwrap();
     tcp.set_nonblocking(true).unwrap();
@@ -187,7 +188,7 @@ fn host_listeners_cannot_be_reached() {
          except OSError: print('no name')\n",
         tcp.local_addr().unwrap().port()
     );
-    let ran = ground.run_with_stdin(&[], code.as_bytes());
+    let ran = home.run_with_stdin(&[], code.as_bytes());
     assert_eq!(ran.stdout, "111\n101\n101\n111\n111\nno name\n", "{}", ran.stderr);
     assert!(tcp.accept().is_err() && local.accept().is_err());
 }
@@ -204,15 +205,15 @@ fn nothing_of_the_guests_is_left_executable_with_rights() {
                 print(all(uid != 1000 for _, uid in found))\n\
                 import subprocess\n\
                 print(subprocess.run(['su', '-c', 'id'], capture_output=True, stdin=-3).returncode != 0)";
-    let ran = Ground::new(PYTHON).run(&["-c", code]);
+    let ran = TestHome::new(PYTHON).run(&["-c", code]);
     assert_eq!(ran.stdout, "True\nTrue\n", "{}", ran.stderr);
 }
 
 /// Two sandboxes of one engine.
-async fn pair(ground: &Ground, interpreter: Interpreter) -> (Engine, Sandbox, Sandbox) {
-    let engine = ground.engine().await;
-    let mut one = engine.create(&ground.options(interpreter)).await.unwrap();
-    let mut other = engine.create(&ground.options(interpreter)).await.unwrap();
+async fn pair(home: &TestHome, interpreter: Interpreter) -> (Engine, Sandbox, Sandbox) {
+    let engine = home.engine().await;
+    let mut one = engine.create(&home.options(interpreter)).await.unwrap();
+    let mut other = engine.create(&home.options(interpreter)).await.unwrap();
     one.ready().await.unwrap();
     other.ready().await.unwrap();
     (engine, one, other)
@@ -220,13 +221,13 @@ async fn pair(ground: &Ground, interpreter: Interpreter) -> (Engine, Sandbox, Sa
 
 #[tokio::test]
 async fn two_sandboxes_have_their_own_host_user() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&ground, Interpreter::Forked).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut one, mut other) = pair(&home, Interpreter::Forked).await;
     let mut users = BTreeSet::new();
     for sandbox in [&mut one, &mut other] {
-        let mark = mark();
-        print(sandbox, &wear(&mark)).await;
-        let found = marked(&mark);
+        let marker = unique_name();
+        print(sandbox, &name_process(&marker)).await;
+        let found = processes_with(&marker);
         assert_eq!(found.len(), 1);
         let uid = status_of(found[0].pid, "Uid");
         let ids: BTreeSet<&str> = uid.split_whitespace().collect();
@@ -296,8 +297,8 @@ const CROSSINGS: [(&str, &str, &str, &str); 8] = [
 ];
 
 async fn check_crossings(interpreter: Interpreter) {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&ground, interpreter).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut one, mut other) = pair(&home, interpreter).await;
     for (name, act, look, expected) in CROSSINGS {
         print(&mut one, act).await;
         assert_eq!(print(&mut other, look).await, expected, "{name}");
@@ -318,8 +319,8 @@ async fn nothing_crosses_between_fresh_interpreters() {
 
 #[tokio::test]
 async fn one_sandbox_cannot_signal_another() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&ground, Interpreter::Forked).await;
+    let home = TestHome::new(PYTHON);
+    let (engine, mut one, mut other) = pair(&home, Interpreter::Forked).await;
     print(&mut other, "kept = 1").await;
     let code = "import os\n\
                 for pid in range(2, 100_000):\n  \
@@ -334,17 +335,17 @@ async fn one_sandbox_cannot_signal_another() {
 
 #[tokio::test]
 async fn host_sees_no_guest_process_with_a_capability() {
-    let ground = Ground::new(PYTHON);
-    let (engine, mut one, _other) = pair(&ground, Interpreter::Forked).await;
-    let mark = mark();
+    let home = TestHome::new(PYTHON);
+    let (engine, mut one, _other) = pair(&home, Interpreter::Forked).await;
+    let marker = unique_name();
     let code = format!(
-        "import subprocess\np = subprocess.Popen(['sleep', '50'], env={{'MARK': {mark:?}}})\n{}",
-        wear(&mark)
+        "import subprocess\np = subprocess.Popen(['sleep', '50'], env={{'MARK': {marker:?}}})\n{}",
+        name_process(&marker)
     );
     let report = cell(&mut one, &code, &silica_domain::Limits::default()).await;
     assert_eq!(report.outcome, Outcome::Ok, "{}", text(&report.stderr));
-    assert!(soon(Duration::from_secs(5), || marked(&mark).len() == 2).await);
-    for process in marked(&mark) {
+    assert!(eventually_async(Duration::from_secs(5), || processes_with(&marker).len() == 2).await);
+    for process in processes_with(&marker) {
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
             assert_eq!(status_of(process.pid, set), "0000000000000000", "{set}");
         }
@@ -357,10 +358,10 @@ async fn host_sees_no_guest_process_with_a_capability() {
 
 #[tokio::test]
 async fn containment_says_what_is_not_enforced() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     for (cgroups, unique_ids) in [(true, true), (false, true), (true, false), (false, false)] {
         let policy = silica_engine::ZygotePolicy::default();
-        let engine = ground.engine_with(policy, UseOfHost { cgroups, unique_ids }).await;
+        let engine = home.engine_with(policy, UseOfHost { cgroups, unique_ids }).await;
         let states: BTreeMap<&str, bool> = engine
             .containment()
             .measures
@@ -376,7 +377,7 @@ async fn containment_says_what_is_not_enforced() {
             assert!(states[measure], "{measure} {case}");
         }
         for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-            let mut sandbox = engine.create(&ground.options(interpreter)).await.unwrap();
+            let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
             let found: Value = serde_json::from_str(&print(&mut sandbox, INSPECTOR).await).unwrap();
             assert_eq!(
                 found["seen"]["uid"],
@@ -387,6 +388,6 @@ async fn containment_says_what_is_not_enforced() {
             sandbox.destroy().await.unwrap();
         }
         engine.close().await;
-        assert!(ground.groups().is_empty(), "{case}");
+        assert!(home.groups().is_empty(), "{case}");
     }
 }

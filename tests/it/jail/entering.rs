@@ -14,7 +14,7 @@ use silica_jail::protocol::{
 };
 use silica_templates::{Home, Manifest, TemplateName, load};
 
-use crate::harness::{EVERYTHING, Ground, PATIENCE, PYTHON, SILICA, start_engine};
+use crate::harness::{EVERYTHING, PYTHON, SILICA, TIMEOUT, TestHome, start_engine};
 
 /// A zone spoken to directly; what comes while something else is waited for is kept.
 struct Talk {
@@ -26,13 +26,13 @@ struct Talk {
 }
 
 impl Talk {
-    fn start(ground: &Ground) -> Self {
-        let guest = write_guest(ground);
+    fn start(home: &TestHome) -> Self {
+        let guest = write_guest(home);
         let name = TemplateName::new(PYTHON).unwrap();
-        let template = load(&Home::new(ground.home()), &name).unwrap().unwrap();
+        let template = load(&Home::new(home.path()), &name).unwrap().unwrap();
         let zone = Zone::start(&ZoneOptions {
             program: (PathBuf::from(SILICA), vec!["__zone".to_owned()]),
-            run_directory: ground.home().join("run"),
+            run_directory: home.path().join("run"),
             use_of_host: EVERYTHING,
         });
         let manifest = template.manifest.clone();
@@ -127,7 +127,7 @@ impl Talk {
 
     fn kernel(&mut self, enclosure: u64, kernel: u64, origin: Origin, fail_at: u32) -> Speaker {
         let (ours, control) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(PATIENCE)).unwrap();
+        ours.set_read_timeout(Some(TIMEOUT)).unwrap();
         let (stdout, guest_stdout) = std::io::pipe().unwrap();
         let fds = [control.as_fd(), guest_stdout.as_fd(), guest_stdout.as_fd()];
         let entered = self.ask(ZoneRequest::Enter { enclosure, kernel, origin, fail_at }, &fds);
@@ -174,12 +174,12 @@ impl Speaker {
 }
 
 /// The guest's layer, written by an engine for this data directory alone.
-fn write_guest(ground: &Ground) -> PathBuf {
-    let directory = ground.home().join("guest");
+fn write_guest(home: &TestHome) -> PathBuf {
+    let directory = home.path().join("guest");
     std::fs::remove_file(&directory).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let policy = ZygotePolicy::default();
-        start_engine(ground.home(), PYTHON, policy, EVERYTHING).await.close().await;
+        start_engine(home.path(), PYTHON, policy, EVERYTHING).await.close().await;
     });
     let layers: Vec<PathBuf> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -200,8 +200,8 @@ fn layer(path: &Path, fds: &mut Vec<OwnedFd>) -> Source {
 
 #[test]
 fn one_enclosure_holds_several_kernels_of_both_kinds() {
-    let ground = Ground::new(PYTHON);
-    let mut talk = Talk::start(&ground);
+    let home = TestHome::new(PYTHON);
+    let mut talk = Talk::start(&home);
     let zygote = ZoneRequest::StartZygote {
         template: PYTHON.to_owned(),
         program: talk.python("zygote.py"),

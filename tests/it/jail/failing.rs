@@ -5,7 +5,8 @@ use silica_engine::{CreateOptions, Engine, Faults, Interpreter};
 use silica_jail::enclosure;
 
 use crate::harness::{
-    GONE_WITHIN, Ground, PYTHON, assert_works, below, descriptors, print, soon, uncollected,
+    GONE_WITHIN, PYTHON, TestHome, assert_works, descendants, descriptors, eventually_async, print,
+    zombies,
 };
 
 /// What an engine holds: how many descriptors each of its processes and this one have open, and how
@@ -16,29 +17,29 @@ pub(crate) struct Holdings {
     groups: usize,
 }
 
-pub(crate) fn holdings(engine: &Engine, ground: &Ground) -> Holdings {
+pub(crate) fn holdings(engine: &Engine, home: &TestHome) -> Holdings {
     let zone = engine.zone_process_id();
-    let pids = below(zone).into_iter().map(|process| process.pid);
+    let pids = descendants(zone).into_iter().map(|process| process.pid);
     let mut descriptors: Vec<usize> =
         pids.chain([zone, std::process::id()]).filter_map(descriptors).collect();
     descriptors.sort_unstable();
-    Holdings { descriptors, groups: ground.groups().len() }
+    Holdings { descriptors, groups: home.groups().len() }
 }
 
 /// How often in a row the same must be held to count as settled.
 const SETTLED: u32 = 20;
 
 /// The same once what is made ahead has been made again and what is dying is dead.
-pub(crate) async fn settled(engine: &Engine, ground: &Ground) -> Holdings {
-    let mut last = holdings(engine, ground);
+pub(crate) async fn settled(engine: &Engine, home: &TestHome) -> Holdings {
+    let mut last = holdings(engine, home);
     let mut times = 0;
     let settle = || {
-        let now = holdings(engine, ground);
+        let now = holdings(engine, home);
         times = if now == last { times + 1 } else { 0 };
         last = now;
         times == SETTLED
     };
-    assert!(soon(GONE_WITHIN, settle).await, "it never settles");
+    assert!(eventually_async(GONE_WITHIN, settle).await, "it never settles");
     last
 }
 
@@ -66,33 +67,37 @@ async fn failure(engine: &Engine, options: &CreateOptions) -> String {
 }
 
 async fn check(interpreter: Interpreter, faults: &[(&str, Faults)]) {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let honest = ground.options(interpreter);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let honest = home.options(interpreter);
     let mut neighbour = engine.create(&honest).await.unwrap();
     print(&mut neighbour, "kept = 'kept'").await;
     assert_works(&engine, &honest).await;
-    let mut before = settled(&engine, &ground).await;
+    let mut before = settled(&engine, &home).await;
     let mut wrong = Vec::new();
     for &(name, faults) in faults {
         let text = failure(&engine, &CreateOptions { faults, ..honest.clone() }).await;
         if !text.contains(name) {
             wrong.push(format!("{name}: {text}"));
         }
-        if !soon(GONE_WITHIN, || holdings(&engine, &ground) == before).await {
-            let now = settled(&engine, &ground).await;
+        if !eventually_async(GONE_WITHIN, || holdings(&engine, &home) == before).await {
+            let now = settled(&engine, &home).await;
             wrong.push(format!("{name}: {before:?} became {now:?}"));
             before = now;
         }
         assert_works(&engine, &honest).await;
     }
     assert_eq!(wrong, Vec::<String>::new());
-    let collected = || uncollected(engine.zone_process_id()).is_empty();
-    assert!(soon(GONE_WITHIN, collected).await, "{:?}", uncollected(engine.zone_process_id()));
+    let collected = || zombies(engine.zone_process_id()).is_empty();
+    assert!(
+        eventually_async(GONE_WITHIN, collected).await,
+        "{:?}",
+        zombies(engine.zone_process_id())
+    );
     assert_eq!(print(&mut neighbour, "print(kept)").await, "kept");
     neighbour.destroy().await.unwrap();
     engine.close().await;
-    assert!(ground.groups().is_empty());
+    assert!(home.groups().is_empty());
 }
 
 fn enclosure_faults() -> Vec<(&'static str, Faults)> {
@@ -127,14 +132,14 @@ async fn fresh_interpreter_fails_to_enter_cleanly_at_each_step() {
 
 #[tokio::test]
 async fn many_failures_and_ends_leave_nothing() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let honest = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let honest = home.options(Interpreter::Forked);
     // From the second customer on the zone fills its stock, which is part of what it holds.
     for _ in 0..3 {
         assert_works(&engine, &honest).await;
     }
-    let before = settled(&engine, &ground).await;
+    let before = settled(&engine, &home).await;
     for round in 0..10 {
         let faults = enclosure_faults()[round].1;
         drop(engine.create(&CreateOptions { faults, ..honest.clone() }).await);
@@ -142,15 +147,15 @@ async fn many_failures_and_ends_leave_nothing() {
         // Neither waited for nor destroyed.
         drop(sandbox);
     }
-    let clean = soon(GONE_WITHIN, || holdings(&engine, &ground) == before).await;
-    assert!(clean, "{before:?} became {:?}", holdings(&engine, &ground));
+    let clean = eventually_async(GONE_WITHIN, || holdings(&engine, &home) == before).await;
+    assert!(clean, "{before:?} became {:?}", holdings(&engine, &home));
     engine.close().await;
 }
 
 #[tokio::test]
 async fn template_that_was_not_added_is_an_error() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     let error = engine.create(&CreateOptions::new("absent")).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no template called absent");
     engine.close().await;

@@ -10,7 +10,10 @@ use silica_engine::{
     Unwatched, Watcher, ZygotePolicy,
 };
 
-use crate::harness::{EVERYTHING, Ground, PATIENCE, PYTHON, SCIENCE, below, depth, print, soon};
+use crate::harness::{
+    EVERYTHING, PYTHON, SCIENCE, TIMEOUT, TestHome, descendants, eventually_async, namespace_depth,
+    print,
+};
 
 /// Everything that must differ between any two sandboxes.
 const IDENTITY: &str = "
@@ -46,11 +49,11 @@ async fn sandbox(engine: &Engine, options: &CreateOptions) -> Sandbox {
 
 #[tokio::test]
 async fn siblings_share_no_randomness_and_no_identity() {
-    let ground = Ground::new(SCIENCE);
-    let engine = ground.engine().await;
+    let home = TestHome::new(SCIENCE);
+    let engine = home.engine().await;
     let mut seen: Vec<Value> = Vec::new();
     for _ in 0..20 {
-        let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+        let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
         seen.push(serde_json::from_str(&print(&mut sandbox, IDENTITY).await).unwrap());
         sandbox.destroy().await.unwrap();
     }
@@ -84,9 +87,9 @@ print(together >= 8, most - before > 250, held() - before < 100, sum(map(len, [b
 
 #[tokio::test]
 async fn objects_of_a_fork_lie_together_and_memory_is_given_back() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
     for _ in 0..2 {
         assert_eq!(print(&mut sandbox, OBJECTS).await, "True True True 3600");
     }
@@ -96,15 +99,15 @@ async fn objects_of_a_fork_lie_together_and_memory_is_given_back() {
 
 #[tokio::test]
 async fn zygote_is_replaced_after_its_forks() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 5, age_max: Duration::from_mins(10) };
-    let engine = ground.engine_with(policy, EVERYTHING).await;
-    let options = ground.options(Interpreter::Forked);
+    let engine = home.engine_with(policy, EVERYTHING).await;
+    let options = home.options(Interpreter::Forked);
     let mut oldest = sandbox(&engine, &options).await;
     print(&mut oldest, "kept = 'kept'").await;
     let mut generations = BTreeSet::new();
     let mut first_five = BTreeSet::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for fork in 1.. {
         let mut sandbox = sandbox(&engine, &options).await;
         let hash = print(&mut sandbox, "print(hash('abc'))").await;
@@ -126,12 +129,12 @@ async fn zygote_is_replaced_after_its_forks() {
 
 #[tokio::test]
 async fn zygote_is_replaced_with_age() {
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 1000, age_max: Duration::from_millis(300) };
-    let engine = ground.engine_with(policy, EVERYTHING).await;
-    let options = ground.options(Interpreter::Forked);
+    let engine = home.engine_with(policy, EVERYTHING).await;
+    let options = home.options(Interpreter::Forked);
     let mut generations = BTreeSet::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while generations.len() < 2 {
         assert!(Instant::now() < deadline, "it is as old as ever");
         let mut sandbox = sandbox(&engine, &options).await;
@@ -145,10 +148,10 @@ async fn zygote_is_replaced_with_age() {
 #[tokio::test]
 async fn crowd_loses_nobody_while_zygotes_are_replaced() {
     const CROWD: usize = 64;
-    let ground = Ground::new(PYTHON);
+    let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 3, age_max: Duration::from_mins(10) };
-    let engine = ground.engine_with(policy, EVERYTHING).await;
-    let options = ground.options(Interpreter::Forked);
+    let engine = home.engine_with(policy, EVERYTHING).await;
+    let options = home.options(Interpreter::Forked);
     let one = async || {
         let mut sandbox = sandbox(&engine, &options).await;
         let hash = print(&mut sandbox, "print(hash('abc'))").await;
@@ -156,7 +159,7 @@ async fn crowd_loses_nobody_while_zygotes_are_replaced() {
         hash
     };
     let mut generations = BTreeSet::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while generations.len() < 6 {
         assert!(Instant::now() < deadline, "{generations:?}");
         generations.extend(futures_util::future::join_all((0..CROWD).map(|_| one())).await);
@@ -179,9 +182,9 @@ def opened(row):
 print(json.dumps([len(ours) > 20, [row for row in rows if 'w' in row[1] and 'x' in row[1]],
                   any(map(opened, ours)), any('memfd' in os.readlink(f'/proc/self/fd/{n}') for n in range(4))]))
 ";
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
     assert_eq!(print(&mut sandbox, LOOK).await, "[true, [], false, false]");
     sandbox.destroy().await.unwrap();
     engine.close().await;
@@ -189,11 +192,11 @@ print(json.dumps([len(ours) > 20, [row for row in rows if 'w' in row[1] and 'x' 
 
 #[tokio::test]
 async fn fresh_interpreters_share_no_hash_seed_and_no_addresses() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     let (mut seeds, mut addresses) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..5 {
-        let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Fresh)).await;
+        let mut sandbox = sandbox(&engine, &home.options(Interpreter::Fresh)).await;
         seeds.insert(print(&mut sandbox, "print(hash('abc'))").await);
         let code = "print([l for l in open('/proc/self/maps') if 'stack' in l][0].split('-')[0])";
         addresses.insert(print(&mut sandbox, code).await);
@@ -205,11 +208,11 @@ async fn fresh_interpreters_share_no_hash_seed_and_no_addresses() {
 
 #[tokio::test]
 async fn variables_stay_from_cell_to_cell_and_not_from_sandbox_to_sandbox() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut one = sandbox(&engine, &ground.options(interpreter)).await;
-        let mut other = sandbox(&engine, &ground.options(interpreter)).await;
+        let mut one = sandbox(&engine, &home.options(interpreter)).await;
+        let mut other = sandbox(&engine, &home.options(interpreter)).await;
         print(&mut one, "import os; x = 41; os.environ['X'] = '1'; os.chdir('/tmp')").await;
         assert_eq!(print(&mut one, "x += 1; print(x, os.getcwd())").await, "42 /tmp");
         let code = "import os; print('x' in globals(), 'X' in os.environ, os.getcwd())";
@@ -225,11 +228,11 @@ async fn variables_stay_from_cell_to_cell_and_not_from_sandbox_to_sandbox() {
 
 #[tokio::test]
 async fn pool_hands_out_separate_sandboxes_and_refills() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let options = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let options = home.options(Interpreter::Forked);
     engine.keep_ready(&options, 3).unwrap();
-    assert!(soon(PATIENCE, || engine.ready_count() == 3).await);
+    assert!(eventually_async(TIMEOUT, || engine.ready_count() == 3).await);
     let mut taken = Vec::new();
     for number in 0..3 {
         let mut sandbox = engine.create(&options).await.unwrap();
@@ -237,7 +240,7 @@ async fn pool_hands_out_separate_sandboxes_and_refills() {
         print(&mut sandbox, &format!("x = {number}; open('/tmp/x', 'x').close()")).await;
         taken.push(sandbox);
     }
-    assert!(soon(PATIENCE, || engine.ready_count() == 3).await, "it was not refilled");
+    assert!(eventually_async(TIMEOUT, || engine.ready_count() == 3).await, "it was not refilled");
     let mut random = BTreeSet::new();
     for (number, sandbox) in taken.iter_mut().enumerate() {
         assert_eq!(print(sandbox, "print(x)").await, number.to_string());
@@ -251,19 +254,19 @@ async fn pool_hands_out_separate_sandboxes_and_refills() {
     assert_eq!(print(&mut other, "print(1)").await, "1");
     drop((taken, other));
     engine.close().await;
-    assert!(ground.groups().is_empty(), "{:?}", ground.groups());
+    assert!(home.groups().is_empty(), "{:?}", home.groups());
 }
 
 #[tokio::test]
 async fn pool_does_not_hand_out_the_dead() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let options = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let options = home.options(Interpreter::Forked);
     engine.keep_ready(&options, 2).unwrap();
-    assert!(soon(PATIENCE, || engine.ready_count() == 2).await);
+    assert!(eventually_async(TIMEOUT, || engine.ready_count() == 2).await);
     let inits = || {
-        let deep = |pid: u32| depth(pid).is_some_and(|depth| depth > 2);
-        let all = below(engine.zone_process_id());
+        let deep = |pid: u32| namespace_depth(pid).is_some_and(|depth| depth > 2);
+        let all = descendants(engine.zone_process_id());
         all.into_iter().map(|process| process.pid).filter(|&pid| deep(pid)).collect::<Vec<_>>()
     };
     let killed = inits();
@@ -273,7 +276,7 @@ async fn pool_does_not_hand_out_the_dead() {
         let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
-    assert!(soon(PATIENCE, || inits().iter().all(|pid| !killed.contains(pid))).await);
+    assert!(eventually_async(TIMEOUT, || inits().iter().all(|pid| !killed.contains(pid))).await);
     let mut sandbox = engine.create(&options).await.unwrap();
     assert_eq!(print(&mut sandbox, "print(2 + 2)").await, "4");
     sandbox.destroy().await.unwrap();
@@ -282,10 +285,10 @@ async fn pool_does_not_hand_out_the_dead() {
 
 #[tokio::test]
 async fn interpreter_that_has_ended_says_so() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
     for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = sandbox(&engine, &ground.options(interpreter)).await;
+        let mut sandbox = sandbox(&engine, &home.options(interpreter)).await;
         let limits = Limits::default();
         let report = crate::harness::cell(&mut sandbox, "import os; os._exit(4)", &limits).await;
         assert_eq!(report.outcome, silica_domain::Outcome::Vanished(4));
@@ -299,9 +302,9 @@ async fn interpreter_that_has_ended_says_so() {
 
 #[tokio::test]
 async fn code_that_is_too_long_is_refused_and_harms_nothing() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
     let error = run(&mut sandbox, &"#".repeat(CODE_BYTES_MAX + 1)).await.unwrap_err();
     assert!(error.to_string().contains("1048577 bytes"), "{error}");
     assert_eq!(print(&mut sandbox, "print(2 + 2)").await, "4");
@@ -310,9 +313,9 @@ async fn code_that_is_too_long_is_refused_and_harms_nothing() {
 
 #[tokio::test]
 async fn cell_that_obeys_an_interrupt_keeps_its_interpreter() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
     print(&mut sandbox, "x = 1").await;
     let limits = Limits { wall: Duration::from_millis(200), ..Limits::default() };
     let report = crate::harness::cell(&mut sandbox, "while True: pass", &limits).await;
@@ -342,9 +345,9 @@ impl Watcher for Impatient {
 
 #[tokio::test]
 async fn interrupt_that_comes_before_the_first_line_is_not_lost() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let mut sandbox = sandbox(&engine, &ground.options(Interpreter::Forked)).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
     for _ in 0..20 {
         let (sender, mut interrupts) = tokio::sync::mpsc::channel(1);
         sender.send(Control::Interrupt).await.unwrap();

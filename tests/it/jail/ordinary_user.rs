@@ -14,23 +14,24 @@ use silica_engine::{
 
 use crate::engine::commands;
 use crate::harness::{
-    EVERYTHING, GONE_WITHIN, Ground, PATIENCE, PYTHON, Ran, SILICA, below, collect, eventually,
-    finish, first_line, mark, marked, signal, slowness, start, start_engine, wear,
+    CommandOutput, EVERYTHING, GONE_WITHIN, PYTHON, SILICA, TIMEOUT, TestHome, collect,
+    descendants, eventually, finish, first_line, name_process, processes_with, signal, slowness,
+    start, start_engine, unique_name,
 };
 
 const USER: u32 = 12345;
 
-/// A ground whose data directory belongs to the ordinary user.
-fn ground() -> Ground {
-    let ground = Ground::new(PYTHON);
+/// A data directory that belongs to the ordinary user.
+fn home() -> TestHome {
+    let home = TestHome::new(PYTHON);
     if rustix::process::geteuid().is_root() {
         // The guest's layer is written by the user; the templates are only read.
-        std::fs::remove_file(ground.home().join("guest")).unwrap();
-        for path in [ground.home().to_owned(), ground.here()] {
+        std::fs::remove_file(home.path().join("guest")).unwrap();
+        for path in [home.path().to_owned(), home.working_directory()] {
             chown(path, Some(USER), Some(USER)).unwrap();
         }
     }
-    ground
+    home
 }
 
 /// A program to be run as the ordinary user.
@@ -43,19 +44,19 @@ fn as_ordinary_user(program: &str) -> Command {
     command
 }
 
-fn command(ground: &Ground) -> Command {
+fn command(home: &TestHome) -> Command {
     let mut command = as_ordinary_user(SILICA);
     command
         .args(["run", "--template", PYTHON])
-        .env("SILICA_HOME", ground.home())
-        .env("HOME", ground.home())
-        .current_dir(ground.here())
+        .env("SILICA_HOME", home.path())
+        .env("HOME", home.path())
+        .current_dir(home.working_directory())
         .stdin(Stdio::null());
     command
 }
 
-fn run(ground: &Ground, arguments: &[&str]) -> Ran {
-    finish(command(ground).args(arguments))
+fn run(home: &TestHome, arguments: &[&str]) -> CommandOutput {
+    finish(command(home).args(arguments))
 }
 
 fn state<'a>(json: &'a Value, measure: &str) -> &'a str {
@@ -64,9 +65,9 @@ fn state<'a>(json: &'a Value, measure: &str) -> &'a str {
 
 #[test]
 fn code_runs_and_containment_tells_the_truth() {
-    let ground = ground();
+    let home = home();
     let code = "import os; print(os.getuid(), os.getcwd()); 2 + 2";
-    let ran = run(&ground, &["--json", "-c", code]);
+    let ran = run(&home, &["--json", "-c", code]);
     assert_eq!(ran.status, 0, "{ran:?}");
     let json = ran.json();
     assert_eq!(json["stdout"], "1000 /workspace\n");
@@ -76,7 +77,7 @@ fn code_runs_and_containment_tells_the_truth() {
         assert_eq!(state(&json, measure), "full", "{measure}");
     }
     // Whether groups are delegated is the host's to say; here they are not, or they are used.
-    let delegated = !silica_can_make_groups(&ground).is_empty();
+    let delegated = !silica_can_make_groups(&home).is_empty();
     for (measure, otherwise) in
         [("memory", "partial"), ("cpu_share", "missing"), ("cpu_time", "partial")]
     {
@@ -87,14 +88,14 @@ fn code_runs_and_containment_tells_the_truth() {
 }
 
 /// The groups that a run of the ordinary user recorded as its own.
-fn silica_can_make_groups(ground: &Ground) -> Vec<String> {
-    let record = std::fs::read_to_string(ground.home().join("run/zone-0.lock")).unwrap();
+fn silica_can_make_groups(home: &TestHome) -> Vec<String> {
+    let record = std::fs::read_to_string(home.path().join("run/zone-0.lock")).unwrap();
     serde_json::from_str(&record).unwrap()
 }
 
 #[test]
 fn limits_hold_without_groups() {
-    let ground = ground();
+    let home = home();
     // Without a group the interpreter's own start counts.
     let seconds = slowness().to_string();
     for (arguments, code, outcomes, limit) in [
@@ -116,7 +117,7 @@ fn limits_hold_without_groups() {
     ] {
         let mut all = vec!["--json", "-c", code];
         all.extend(arguments);
-        let json = run(&ground, &all).json();
+        let json = run(&home, &all).json();
         let outcome = json["outcome"].as_str().unwrap();
         assert!(outcomes.contains(&outcome), "{limit}: {json:#}");
         assert_eq!(json["limits_hit"][0]["limit"], limit, "{json:#}");
@@ -125,22 +126,22 @@ fn limits_hold_without_groups() {
 
 #[test]
 fn fork_bomb_is_stopped() {
-    let ground = ground();
-    let mark = mark();
+    let home = home();
+    let marker = unique_name();
     let code = format!(
         "{}\nimport os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
-        wear(&mark)
+        name_process(&marker)
     );
-    std::fs::write(ground.here().join("bomb.py"), code).unwrap();
-    let ran = run(&ground, &["--json", "--timeout", "1", "--processes", "32", "bomb.py"]);
+    std::fs::write(home.working_directory().join("bomb.py"), code).unwrap();
+    let ran = run(&home, &["--json", "--timeout", "1", "--processes", "32", "bomb.py"]);
     assert_eq!(ran.json()["outcome"], "timed_out", "{ran:?}");
-    assert_eq!(marked(&mark), []);
+    assert_eq!(processes_with(&marker), []);
 }
 
 #[test]
 fn inputs_and_outputs_work() {
-    let ground = ground();
-    let here = ground.here();
+    let home = home();
+    let here = home.working_directory();
     std::fs::write(here.join("in.txt"), "from the host").unwrap();
     std::fs::create_dir(here.join("folder")).unwrap();
     std::fs::write(here.join("folder/leaf"), "leaf").unwrap();
@@ -149,30 +150,30 @@ fn inputs_and_outputs_work() {
                 try: open('/data/input/in.txt', 'a'); print('changed')\n\
                 except OSError as error: print(error.errno in (1, 13, 30))";
     let files = ["--in", "in.txt", "--in", "folder", "--out", "out.txt"];
-    let ran = run(&ground, &[&["-c", code], files.as_slice()].concat());
+    let ran = run(&home, &[&["-c", code], files.as_slice()].concat());
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "True\n"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(here.join("out.txt")).unwrap(), "FROM THE HOSTLEAF");
 }
 
 #[test]
 fn file_that_the_user_may_not_read_stays_unread() {
-    let ground = ground();
+    let home = home();
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let secret = ground.here().join("secret");
+    let secret = home.working_directory().join("secret");
     std::fs::write(&secret, "secret").unwrap();
     std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
     let code = "print(open('/data/input/secret').read())";
-    let ran = run(&ground, &["--in", "secret", "-c", code]);
+    let ran = run(&home, &["--in", "secret", "-c", code]);
     assert_ne!(ran.status, 0);
     assert!(!ran.stdout.contains("secret"), "{ran:?}");
 }
 
 #[test]
 fn host_is_as_invisible_as_with_privilege() {
-    let ground = ground();
-    let token = mark();
+    let home = home();
+    let token = unique_name();
     let canary = std::path::Path::new("/tmp").join(&token);
     std::fs::write(&canary, "").unwrap();
     let code = format!(
@@ -181,7 +182,7 @@ fn host_is_as_invisible_as_with_privilege() {
          print(os.path.exists('/host'), open('/proc/self/uid_map').read().split()[0])\n\
          print([l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l])"
     );
-    let mut command = command(&ground);
+    let mut command = command(&home);
     let mut child = start(command.stdin(Stdio::piped()));
     child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
     let ran = collect(child);
@@ -191,25 +192,29 @@ fn host_is_as_invisible_as_with_privilege() {
 
 #[test]
 fn killed_run_leaves_nothing() {
-    let ground = ground();
-    let mark = mark();
+    let home = home();
+    let marker = unique_name();
     let code = format!(
         "import subprocess, time\n{}\n\
-         subprocess.Popen(['sleep', '500'], env={{'MARK': {mark:?}}}, start_new_session=True)\n\
+         subprocess.Popen(['sleep', '500'], env={{'MARK': {marker:?}}}, start_new_session=True)\n\
          print('up')\ntime.sleep(500)",
-        wear(&mark)
+        name_process(&marker)
     );
-    let mut command = command(&ground);
+    let mut command = command(&home);
     let mut child = start(command.stdin(Stdio::piped()));
     child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
     let (line, _stdout) = first_line(&mut child);
     assert_eq!(line, "up");
-    assert!(eventually(PATIENCE, || marked(&mark).len() == 2));
-    assert!(below(child.id()).len() >= 5);
+    assert!(eventually(TIMEOUT, || processes_with(&marker).len() == 2));
+    assert!(descendants(child.id()).len() >= 5);
     signal(child.id(), Signal::KILL);
-    assert!(eventually(GONE_WITHIN, || marked(&mark).is_empty()), "{:?}", marked(&mark));
+    assert!(
+        eventually(GONE_WITHIN, || processes_with(&marker).is_empty()),
+        "{:?}",
+        processes_with(&marker)
+    );
     collect(child);
-    assert_eq!(run(&ground, &["-c", "print(2 + 2)"]).stdout, "4\n");
+    assert_eq!(run(&home, &["-c", "print(2 + 2)"]).stdout, "4\n");
 }
 
 /// Says to this very test, started again as the ordinary user, where its data directory is.
@@ -224,11 +229,11 @@ fn commands_and_terminals_work() {
         runtime.block_on(use_commands(home.as_ref()));
         return;
     }
-    let ground = ground();
+    let home = home();
     let test = std::env::current_exe().unwrap();
     let mut again = as_ordinary_user(test.to_str().unwrap());
-    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, ground.home());
-    let ran = finish(again.current_dir(ground.here()));
+    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, home.path());
+    let ran = finish(again.current_dir(home.working_directory()));
     assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
 }
 

@@ -9,7 +9,7 @@ use silica_engine::{CreateOptions, Engine, Input, Interpreter};
 use silica_templates::{Home, TemplateName, load};
 
 use crate::harness::{
-    Ground, PYTHON, SCIENCE, assert_works, below, cell, namespace_ids, print, signal,
+    PYTHON, SCIENCE, TestHome, assert_works, cell, descendants, namespace_ids, print, signal,
 };
 use crate::jail::failing::settled;
 
@@ -18,12 +18,12 @@ const DISK: &str = "import os\nd = os.statvfs('/workspace')\n\
                     print(d.f_blocks * d.f_frsize >> 20, d.f_files, end='')";
 
 /// A stock that is full of shells made for ordinary customers.
-async fn filled(engine: &Engine, ground: &Ground) -> CreateOptions {
-    let ordinary = ground.options(Interpreter::Forked);
+async fn filled(engine: &Engine, home: &TestHome) -> CreateOptions {
+    let ordinary = home.options(Interpreter::Forked);
     for _ in 0..3 {
         assert_works(engine, &ordinary).await;
     }
-    settled(engine, ground).await;
+    settled(engine, home).await;
     ordinary
 }
 
@@ -44,9 +44,9 @@ const MANY: usize = 40;
 
 #[tokio::test]
 async fn another_disk_is_given_to_a_shell_made_ahead() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = filled(&engine, &ground).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = filled(&engine, &home).await;
     for (mib, files) in [(8, 2048), (300, 76_800), (100, 25_600), (1, 1024)] {
         let limits = Limits { disk_bytes: mib << 20, ..Limits::default() };
         let options = CreateOptions { limits, ..ordinary.clone() };
@@ -61,9 +61,9 @@ async fn another_disk_is_given_to_a_shell_made_ahead() {
 
 #[tokio::test]
 async fn other_limits_are_put_on_a_group_made_ahead() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = filled(&engine, &ground).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = filled(&engine, &home).await;
     let limits = Limits { memory_bytes: 64 << 20, disk_bytes: 16 << 20, ..Limits::default() };
     let options = CreateOptions { limits: limits.clone(), ..ordinary.clone() };
     let mut sandbox = engine.create(&options).await.unwrap();
@@ -76,9 +76,9 @@ async fn other_limits_are_put_on_a_group_made_ahead() {
 
 #[tokio::test]
 async fn inputs_are_mounted_in_a_shell_made_ahead() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = filled(&engine, &ground).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = filled(&engine, &home).await;
     let inputs = vec![Input::from_bytes("note", b"brought along".to_vec()).unwrap()];
     let read = "import os\nprint(open('/data/input/note').read(), os.listdir('/data/input'))";
     let with_input = CreateOptions { inputs, ..ordinary.clone() };
@@ -90,10 +90,10 @@ async fn inputs_are_mounted_in_a_shell_made_ahead() {
 
 #[tokio::test]
 async fn stock_follows_its_customers_from_template_to_template() {
-    let (ground, other) = (Ground::new(PYTHON), Ground::new(SCIENCE));
+    let (home, other) = (TestHome::new(PYTHON), TestHome::new(SCIENCE));
     let engine = other.engine().await;
     let name = TemplateName::new(PYTHON).unwrap();
-    let template = load(&Home::new(ground.home()), &name).unwrap().unwrap();
+    let template = load(&Home::new(home.path()), &name).unwrap().unwrap();
     engine.add_template(template).await.unwrap();
     let numpy = "try: import numpy; print('numpy')\nexcept ImportError: print('none')";
     for (name, expected) in [
@@ -119,15 +119,15 @@ fn inits(engine: &Engine) -> Vec<u32> {
     let is_init = |pid: &u32| {
         namespace_ids(*pid).is_some_and(|ids| ids.len() == level && ids.last() == Some(&1))
     };
-    below(launcher).into_iter().map(|process| process.pid).filter(is_init).collect()
+    descendants(launcher).into_iter().map(|process| process.pid).filter(is_init).collect()
 }
 
 #[tokio::test]
 async fn shells_made_ahead_that_are_killed_are_replaced() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = filled(&engine, &ground).await;
-    let before = settled(&engine, &ground).await;
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = filled(&engine, &home).await;
+    let before = settled(&engine, &home).await;
     let waiting = inits(&engine);
     assert!(waiting.len() >= 16, "{waiting:?}");
     for &pid in &waiting[waiting.len() / 2..] {
@@ -136,16 +136,16 @@ async fn shells_made_ahead_that_are_killed_are_replaced() {
     for _ in 0..4 {
         assert_works(&engine, &ordinary).await;
     }
-    assert_eq!(settled(&engine, &ground).await, before);
+    assert_eq!(settled(&engine, &home).await, before);
     engine.close().await;
-    assert!(ground.groups().is_empty());
+    assert!(home.groups().is_empty());
 }
 
 #[tokio::test]
 async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     // One socket of each common kind, closed without a word, an address of its own taken and given back.
     let shown = format!(
         "{COOKIE}\nfor kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n    \
@@ -168,9 +168,9 @@ async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
 
 #[tokio::test]
 async fn network_that_somebody_has_used_is_not_used_again() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     let uses = [
         // A packet over loopback, and one that nobody takes.
         "u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); u.sendto(b'x', u.getsockname())",
@@ -193,9 +193,9 @@ async fn network_that_somebody_has_used_is_not_used_again() {
 
 #[tokio::test]
 async fn what_was_left_on_its_way_is_not_found_by_the_next() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     // A listener that is held by nobody but a message, which is held by nobody but itself.
     let leave = "import array, socket\nl = socket.socket(socket.AF_UNIX); l.bind('\\0planted'); l.listen()\n\
                  a, b = socket.socketpair()\nfor s in (l, a, b): a.sendmsg([b'x'], [(socket.SOL_SOCKET, \
@@ -226,8 +226,8 @@ async fn leave_traces(engine: &Engine, ordinary: &CreateOptions) {
 }
 
 /// The highest number that a group of a sandbox has; they are given one after the other.
-fn highest_number(ground: &Ground) -> Option<usize> {
-    let groups = ground.groups().into_iter();
+fn highest_number(home: &TestHome) -> Option<usize> {
+    let groups = home.groups().into_iter();
     let numbers = groups.filter_map(|group| {
         group.file_name()?.to_str()?.strip_prefix('s').and_then(|rest| rest.parse().ok())
     });
@@ -236,17 +236,17 @@ fn highest_number(ground: &Ground) -> Option<usize> {
 
 /// Whether the kernel can forget how much memory a group has held at most. With v2 it says so by a file that may be
 /// written to, since Linux 6.12.
-fn forgets_peaks(ground: &Ground) -> bool {
-    let peaks = ground.groups().into_iter().map(|group| group.join("memory.peak"));
+fn forgets_peaks(home: &TestHome) -> bool {
+    let peaks = home.groups().into_iter().map(|group| group.join("memory.peak"));
     let mut peaks = peaks.filter_map(|peak| std::fs::metadata(peak).ok());
     peaks.all(|peak| peak.permissions().mode() & 0o200 != 0)
 }
 
 #[tokio::test]
 async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     let mut highest = None;
     for _ in 0..MANY / 2 {
         leave_traces(&engine, &ordinary).await;
@@ -256,20 +256,20 @@ async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
         assert_eq!((usage.oom_kills, usage.fork_refusals), (0, 0));
         assert!(usage.cpu_us.is_some_and(|us| us < 50_000), "{usage:?}");
         assert!(usage.memory_peak_bytes.is_some_and(|bytes| bytes < 8 << 20), "{usage:?}");
-        highest = highest.max(highest_number(&ground));
+        highest = highest.max(highest_number(&home));
         sandbox.destroy().await.unwrap();
     }
     let is_used_again = highest.is_some_and(|number| number < MANY);
-    assert_eq!(is_used_again, forgets_peaks(&ground), "{highest:?}");
+    assert_eq!(is_used_again, forgets_peaks(&home), "{highest:?}");
     engine.close().await;
-    assert!(ground.groups().is_empty());
+    assert!(home.groups().is_empty());
 }
 
 #[tokio::test]
 async fn what_a_sandbox_has_used_is_not_what_the_next_in_its_group_uses() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     let mut ended = Vec::new();
     for _ in 0..4 {
         let mut sandbox = engine.create(&ordinary).await.unwrap();
@@ -290,9 +290,9 @@ async fn what_a_sandbox_has_used_is_not_what_the_next_in_its_group_uses() {
 
 #[tokio::test]
 async fn group_that_still_pays_for_files_is_not_used_again() {
-    let ground = Ground::new(PYTHON);
-    let engine = ground.engine().await;
-    let ordinary = ground.options(Interpreter::Forked);
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(Interpreter::Forked);
     let mut held = Vec::new();
     for _ in 0..MANY / 2 {
         let mut sandbox = engine.create(&ordinary).await.unwrap();

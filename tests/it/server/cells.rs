@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::Event;
-use crate::harness::server::Served;
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::TestServer;
+use crate::harness::{TIMEOUT, eventually};
 
 #[test]
 fn variables_live_on_and_results_are_told() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run("a = 20");
     let cell = sandbox.run("import sys; print('out'); print('err', file=sys.stderr); a + 22");
     assert_eq!(
@@ -32,8 +32,8 @@ fn variables_live_on_and_results_are_told() {
 
 #[test]
 fn variables_of_the_environment_can_be_for_one_cell() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import os; print(os.environ.get('Q'), os.environ['HOME'])";
     let body = json!({"code": code, "env": {"Q": "5", "HOME": "/elsewhere"}});
     let cell = sandbox.client.post(&sandbox.at("/cells"), &body).expect(200).json();
@@ -46,8 +46,8 @@ fn variables_of_the_environment_can_be_for_one_cell() {
 
 #[test]
 fn files_of_a_cell_are_told() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let put = sandbox.client.put(&sandbox.at("/files/content?path=given"), b"given");
     put.expect(201);
     let paths = |cell: &Value, kind: &str| -> Vec<String> {
@@ -71,8 +71,8 @@ fn files_of_a_cell_are_told() {
 
 #[test]
 fn stream_tells_what_happens_in_order() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code =
         "import sys\nprint('one', flush=True)\ndisplay(1)\nprint('two', file=sys.stderr)\n1 / 0";
     let events: Vec<Event> =
@@ -91,8 +91,8 @@ fn stream_tells_what_happens_in_order() {
 
 #[test]
 fn progress_arrives_while_the_cell_runs() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import os, sys, time\nsys.stdout.write('10%\\r'); sys.stdout.flush()\n\
                 while not os.path.exists('go'): time.sleep(0.01)\nprint('100%')";
     let mut events = sandbox.client.stream(&sandbox.at("/cells"), &json!({"code": code}));
@@ -106,8 +106,8 @@ fn progress_arrives_while_the_cell_runs() {
 
 #[test]
 fn background_cell_is_fetched_later() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)";
     let cell = sandbox.start_until_up(code);
     let next = sandbox.start(&json!({"code": "print('next')"}));
@@ -118,13 +118,13 @@ fn background_cell_is_fetched_later() {
     sandbox.client.put(&sandbox.at("/files/content?path=go"), b"").expect(201);
     assert_eq!(sandbox.ended(&cell)["outcome"], "ok");
     assert_eq!(sandbox.ended(&next)["stdout"], "next\n");
-    assert!(eventually(PATIENCE, || sandbox.get("/kernels/k1").json()["state"] == "idle"));
+    assert!(eventually(TIMEOUT, || sandbox.get("/kernels/k1").json()["state"] == "idle"));
 }
 
 #[test]
 fn cut_stream_goes_on_where_it_was_cut() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import time\nfor i in range(600): print(i, flush=True); time.sleep(0.001)";
     let cell = sandbox.start(&json!({"code": code}));
     let path = sandbox.at(&format!("/cells/{cell}/events"));
@@ -136,9 +136,9 @@ fn cut_stream_goes_on_where_it_was_cut() {
             sandbox.client.events(&format!("{path}?after={last}"))
         } else {
             let header = [("Last-Event-ID", &*last.to_string())];
-            let (response, wire) = sandbox.client.begin("GET", &path, &header, b"");
+            let (response, connection) = sandbox.client.begin("GET", &path, &header, b"");
             assert_eq!(response.status, 200);
-            crate::harness::http::Events { wire }
+            crate::harness::http::Events { connection }
         };
         seen.extend(events.by_ref().take(7));
     }
@@ -163,8 +163,8 @@ fn cut_stream_goes_on_where_it_was_cut() {
 
 #[test]
 fn more_than_is_kept_reaches_a_client_that_reads() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "for i in range(20): print('x' * 499_999)";
     let events = sandbox.client.stream(&sandbox.at("/cells"), &json!({"code": code}));
     let mut bytes = 0;
@@ -182,20 +182,20 @@ fn more_than_is_kept_reaches_a_client_that_reads() {
 
 #[test]
 fn old_cells_are_forgotten() {
-    let served = Served::with(&["quota.cells_queued=200", "quota.request_burst=10000"]);
-    let sandbox = served.sandbox();
+    let server = TestServer::with(&["quota.cells_queued=200", "quota.request_burst=10000"]);
+    let sandbox = server.sandbox();
     let cells: Vec<_> = (0..110).map(|_| sandbox.start(&json!({"code": "1"}))).collect();
     sandbox.ended(&cells[109]);
     let kept = || sandbox.get("/cells").expect(200).json()["cells"].as_array().unwrap().len();
-    assert!(eventually(PATIENCE, || kept() == 100), "{}", kept());
+    assert!(eventually(TIMEOUT, || kept() == 100), "{}", kept());
     assert_eq!(sandbox.get("/cells/c1").problem(), (404, "cell_not_found".to_owned()));
     sandbox.get("/cells/c11").expect(200);
 }
 
 #[test]
 fn interrupt_hits_its_cell_and_no_other() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let cell =
         sandbox.start_until_up("kept = 1\nprint('up', flush=True)\nimport time; time.sleep(600)");
     let queued = sandbox.start(&json!({"code": "print('second')"}));
@@ -216,8 +216,8 @@ fn interrupt_hits_its_cell_and_no_other() {
 
 #[test]
 fn late_interrupt_never_hits_the_next_cell() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     for round in 0..50 {
         let cell = sandbox.start(&json!({"code": "pass"}));
         let next = sandbox.start(&json!({"code": "import time; time.sleep(0.02)\nprint('whole')"}));
@@ -237,8 +237,8 @@ fn late_interrupt_never_hits_the_next_cell() {
 
 #[test]
 fn time_is_up_or_is_extended() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let sleep = "import time; time.sleep(600)";
     let cell = sandbox.cell(&json!({"code": sleep, "timeout_seconds": 0.2}));
     assert_eq!((&cell["outcome"], &cell["exit_code"]), (&json!("timed_out"), &json!(124)));
@@ -260,8 +260,8 @@ fn time_is_up_or_is_extended() {
 
 #[test]
 fn extension_of_a_cell_that_waits_counts_when_it_runs() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let first = sandbox.start_until_up("print('up', flush=True)\nimport time; time.sleep(600)");
     let code = "import time; time.sleep(1.5); print('done')";
     let cell = sandbox.start(&json!({"code": code, "timeout_seconds": 0.5}));
@@ -273,25 +273,26 @@ fn extension_of_a_cell_that_waits_counts_when_it_runs() {
 #[test]
 fn limit_of_the_sandbox_is_the_time_of_its_cells() {
     // A cell that has this much time makes the test's patience end first.
-    let served = Served::with(&["cells.timeout_seconds=600"]);
+    let server = TestServer::with(&["cells.timeout_seconds=600"]);
     let limits = json!({"wall_seconds": 0.3});
-    let sandbox = crate::harness::server::Sandbox::new(&served.admin, &json!({"limits": limits}));
+    let sandbox =
+        crate::harness::server::TestSandbox::new(&server.admin, &json!({"limits": limits}));
     let sleep = "import time; time.sleep(600)";
     assert_eq!(sandbox.run(sleep)["outcome"], "timed_out");
-    let ran = served.admin.post("/v1/run", &json!({"code": sleep, "limits": limits}));
+    let ran = server.admin.post("/v1/run", &json!({"code": sleep, "limits": limits}));
     assert_eq!(ran.expect(200).json()["outcome"], "timed_out");
 }
 
 #[test]
 fn one_run_takes_files_and_gives_files() {
-    let served = Served::new();
+    let server = TestServer::new();
     let body = json!({
         "code": "import os, sys\ntext = open('in/a').read() + sys.argv[1] + os.environ['E']\n\
                  open('out', 'w').write(text)\nopen('bytes', 'wb').write(bytes([0, 255]))",
         "files": [{"path": "in/a", "content": "a"}, {"path": "b", "content_base64": "AP8="}],
         "arguments": ["b"], "env": {"E": "c"}, "outputs": ["out", "/workspace/bytes", "none"],
     });
-    let ran = served.admin.post("/v1/run", &body).expect(200).json();
+    let ran = server.admin.post("/v1/run", &body).expect(200).json();
     assert_eq!(ran["outcome"], "ok", "{ran}");
     assert_eq!(
         ran["outputs"][0],
@@ -308,8 +309,8 @@ fn one_run_takes_files_and_gives_files() {
 /// A run that is refused or given up halfway leaves nothing behind that counts.
 #[test]
 fn refused_and_abandoned_runs_leave_no_sandbox() {
-    let served = Served::new();
-    let tenant = served.tenant();
+    let server = TestServer::new();
+    let tenant = server.tenant();
     let big = json!([{"path": "a", "content": "x".repeat(20 << 20)}]);
     for body in [
         json!({"code": "1", "timeout_seconds": 1e6}),
@@ -319,13 +320,13 @@ fn refused_and_abandoned_runs_leave_no_sandbox() {
         let refused = tenant.post("/v1/run", &body);
         assert!(refused.status >= 400, "{}", refused.text());
     }
-    let mut wire = tenant.connect();
+    let mut connection = tenant.connect();
     let body = json!({"code": "import time; time.sleep(600)"}).to_string();
     let head = tenant.head("POST", "/v1/run", &[], body.len());
-    wire.send(format!("{head}{body}").as_bytes()).unwrap();
+    connection.send(format!("{head}{body}").as_bytes()).unwrap();
     let sandboxes = || tenant.get("/v1/stats").expect(200).json()["sandboxes"].as_u64().unwrap();
     let running = || tenant.get("/v1/stats").expect(200).json()["cells_running"].as_u64().unwrap();
-    assert!(eventually(PATIENCE, || running() == 1));
-    drop(wire);
-    assert!(eventually(PATIENCE, || sandboxes() == 0), "{} are left", sandboxes());
+    assert!(eventually(TIMEOUT, || running() == 1));
+    drop(connection);
+    assert!(eventually(TIMEOUT, || sandboxes() == 0), "{} are left", sandboxes());
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
-fn command(sandbox: &Sandbox, body: &Value) -> Value {
+fn command(sandbox: &TestSandbox, body: &Value) -> Value {
     sandbox.post("/commands", body).expect(200).json()
 }
 
 /// Starts one and returns its id.
-fn start(sandbox: &Sandbox, body: &Value) -> String {
+fn start(sandbox: &TestSandbox, body: &Value) -> String {
     let mut body = body.clone();
     body["background"] = true.into();
     let command = sandbox.post("/commands", &body).expect(202).json();
@@ -18,7 +18,7 @@ fn start(sandbox: &Sandbox, body: &Value) -> String {
     command["id"].as_str().unwrap().to_owned()
 }
 
-fn ended(sandbox: &Sandbox, id: &str) -> Value {
+fn ended(sandbox: &TestSandbox, id: &str) -> Value {
     let command = sandbox.get(&format!("/commands/{id}?wait=60")).expect(200).json();
     assert_eq!(command["state"], "done", "{command}");
     command
@@ -26,8 +26,8 @@ fn ended(sandbox: &Sandbox, id: &str) -> Value {
 
 #[test]
 fn shell_lines_and_programs_run() {
-    let served = Served::new();
-    let sandbox = Sandbox::new(&served.admin, &json!({"env": {"OF": "sandbox", "BOTH": "no"}}));
+    let server = TestServer::new();
+    let sandbox = TestSandbox::new(&server.admin, &json!({"env": {"OF": "sandbox", "BOTH": "no"}}));
     let done = command(
         &sandbox,
         &json!({"command": "echo $OF $BOTH | tr a-z A-Z; echo err >&2; exit 3",
@@ -50,8 +50,8 @@ fn shell_lines_and_programs_run() {
 
 #[test]
 fn what_cannot_start_is_told_apart() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run("open('plain', 'w').write('x')");
     for body in [
         json!({"arguments": ["no-such-program"]}),
@@ -69,8 +69,8 @@ fn what_cannot_start_is_told_apart() {
 
 #[test]
 fn input_is_written_and_closed() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let id = start(
         &sandbox,
         &json!({"command": "while read line; do echo got $line; done; echo end", "stdin": true}),
@@ -94,8 +94,8 @@ fn input_is_written_and_closed() {
 
 #[test]
 fn much_input_goes_through() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let id = start(&sandbox, &json!({"command": "wc -c", "stdin": true}));
     let path = sandbox.at(&format!("/commands/{id}/stdin?close=true"));
     sandbox.client.request("POST", &path, &[], &vec![b'x'; 5_000_000]).expect(204);
@@ -104,8 +104,8 @@ fn much_input_goes_through() {
 
 #[test]
 fn signals_reach_the_whole_group() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     for (signal, number) in [(json!("TERM"), 15), (json!("sigkill"), 9), (json!(10), 10)] {
         let id = start(&sandbox, &json!({"command": "sleep 600 | sleep 600"}));
         sandbox.post(&format!("/commands/{id}/signal"), &json!({"signal": signal})).expect(204);
@@ -116,7 +116,7 @@ fn signals_reach_the_whole_group() {
         assert_eq!(late.problem(), (409, "command_ended".to_owned()));
     }
     let alive = "import os; print(sum(open(f'/proc/{p}/comm').read() == 'sleep\\n' for p in os.listdir('/proc') if p.isdigit()))";
-    assert!(eventually(PATIENCE, || sandbox.print(alive) == "0"));
+    assert!(eventually(TIMEOUT, || sandbox.print(alive) == "0"));
     let id = start(
         &sandbox,
         &json!({"command": "trap 'echo caught; exit 5' INT; echo up; while :; do sleep 0.01; done"}),
@@ -129,8 +129,8 @@ fn signals_reach_the_whole_group() {
 
 #[test]
 fn command_runs_out_of_time() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     for line in ["sleep 600", "trap '' TERM; while :; do sleep 0.05; done"] {
         let done = command(&sandbox, &json!({"command": line, "timeout_seconds": 0.2}));
         assert_eq!(
@@ -143,8 +143,8 @@ fn command_runs_out_of_time() {
 
 #[test]
 fn commands_are_listed_and_told_of_while_they_run() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let id = start(&sandbox, &json!({"command": "echo up; sleep 600"}));
     command(&sandbox, &json!({"command": "true"}));
     let listed = sandbox.get("/commands").expect(200).json();
@@ -176,8 +176,8 @@ fn commands_are_listed_and_told_of_while_they_run() {
 
 #[test]
 fn terminal_is_one_and_can_be_resized() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let body = json!({"command": "stty size; read line; stty size; cat", "terminal": {"columns": 81, "rows": 25}});
     let id = start(&sandbox, &body);
     let path = |rest: &str| format!("/commands/{id}/{rest}");
@@ -195,8 +195,8 @@ fn terminal_is_one_and_can_be_resized() {
 
 #[test]
 fn twenty_run_side_by_side() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     // All must be there at once for any to end.
     let line = "touch $N; while [ $(ls | wc -l) -lt 20 ]; do sleep 0.05; done; echo $N";
     let ids: Vec<_> = (0..20)
@@ -209,8 +209,8 @@ fn twenty_run_side_by_side() {
 
 #[test]
 fn too_many_are_refused() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let sleep = json!({"arguments": ["sleep", "600"], "background": true});
     for _ in 0..64 {
         start(&sandbox, &sleep);
@@ -218,13 +218,13 @@ fn too_many_are_refused() {
     let refused = sandbox.post("/commands", &sleep);
     assert_eq!(refused.problem(), (429, "quota_exceeded".to_owned()));
     sandbox.post("/commands/p1/signal", &json!({"signal": 9})).expect(204);
-    assert!(eventually(PATIENCE, || sandbox.post("/commands", &sleep).status == 202));
+    assert!(eventually(TIMEOUT, || sandbox.post("/commands", &sleep).status == 202));
 }
 
 #[test]
 fn commands_end_with_their_sandbox() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let id = start(&sandbox, &json!({"command": "sleep 600"}));
     let mut events = sandbox.client.events(&sandbox.at(&format!("/commands/{id}/events")));
     events.until("start");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::Client;
-use crate::harness::server::{Sandbox, Served};
+use crate::harness::server::{TestSandbox, TestServer};
 
 /// The most a JSON body may hold in these tests.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -15,7 +15,7 @@ struct Endpoint {
     empty_is_good: bool,
 }
 
-fn endpoints(sandbox: &Sandbox) -> Vec<Endpoint> {
+fn endpoints(sandbox: &TestSandbox) -> Vec<Endpoint> {
     let endpoint = |path: &str, good: Value, empty_is_good: bool| Endpoint {
         path: path.replace("{}", &sandbox.path),
         good,
@@ -120,49 +120,50 @@ fn assert_refused(client: &Client, method: &str, path: &str, what: &str, body: &
     assert!(response.header("access-control-allow-origin").is_none());
 }
 
-fn served() -> Served {
+fn server() -> TestServer {
     let bytes = format!("server.request_body_bytes_max={BODY_BYTES_MAX}");
-    Served::with(&[&bytes, "quota.requests_per_second=100000", "quota.request_burst=100000"])
+    TestServer::with(&[&bytes, "quota.requests_per_second=100000", "quota.request_burst=100000"])
 }
 
 #[test]
 fn wrong_body_is_refused_everywhere() {
-    let served = served();
-    let sandbox = served.sandbox();
+    let server = server();
+    let sandbox = server.sandbox();
     sandbox.run("pass");
     sandbox.post("/commands", &json!({"command": "true"})).expect(200);
     for endpoint in endpoints(&sandbox) {
         for (what, body) in wrong_bodies(&endpoint) {
-            assert_refused(&served.admin, "POST", &endpoint.path, &what, &body);
+            assert_refused(&server.admin, "POST", &endpoint.path, &what, &body);
         }
     }
-    served.assert_works();
+    server.assert_works();
     assert_eq!(sandbox.print("print(1)"), "1");
 }
 
 #[test]
 fn body_that_is_too_long_is_refused_with_words() {
-    let served = served();
-    let sandbox = served.sandbox();
+    let server = server();
+    let sandbox = server.sandbox();
     for endpoint in endpoints(&sandbox) {
         for length in [BODY_BYTES_MAX + 1, 8 << 20] {
-            let response = served.admin.request("POST", &endpoint.path, &[], &b" ".repeat(length));
+            let response = server.admin.request("POST", &endpoint.path, &[], &b" ".repeat(length));
             assert_eq!(response.problem(), (413, "too_large".to_owned()), "{}", endpoint.path);
         }
         // The same without saying how long it will be.
-        let (mut wire, chunked) = (served.admin.connect(), [("Transfer-Encoding", "chunked")]);
-        let head = served.admin.head("POST", &endpoint.path, &chunked, 0);
-        wire.send(head.as_bytes()).unwrap();
+        let (mut connection, chunked) =
+            (server.admin.connect(), [("Transfer-Encoding", "chunked")]);
+        let head = server.admin.head("POST", &endpoint.path, &chunked, 0);
+        connection.send(head.as_bytes()).unwrap();
         let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
         let mut sent = 0;
-        while sent < 4 * BODY_BYTES_MAX && wire.send(chunk.as_bytes()).is_ok() {
+        while sent < 4 * BODY_BYTES_MAX && connection.send(chunk.as_bytes()).is_ok() {
             sent += 0x8000;
         }
         // The server may have closed already.
-        let _ = wire.send(b"0\r\n\r\n");
-        assert_eq!(wire.read_head("POST").status, 413, "{}", endpoint.path);
+        let _ = connection.send(b"0\r\n\r\n");
+        assert_eq!(connection.read_head("POST").status, 413, "{}", endpoint.path);
     }
-    served.assert_works();
+    server.assert_works();
 }
 
 /// Runs that cannot be had.
@@ -293,8 +294,8 @@ fn impossible_rest() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn values_of_the_right_type_that_cannot_be_had_are_refused() {
-    let served = Served::with(&["quota.request_burst=10000"]);
-    let sandbox = served.sandbox();
+    let server = TestServer::with(&["quota.request_burst=10000"]);
+    let sandbox = server.sandbox();
     sandbox.run("pass");
     let command = sandbox.post("/commands", &json!({"command": "sleep 600", "background": true}));
     assert_eq!(command.expect(202).json()["id"], "p1");
@@ -304,11 +305,11 @@ fn values_of_the_right_type_that_cannot_be_had_are_refused() {
         let path = path.replace("{}", &sandbox.path);
         let bytes = body.to_string();
         let what: String = bytes.chars().take(100).collect();
-        assert_refused(&served.admin, "POST", &path, &what, bytes.as_bytes());
+        assert_refused(&server.admin, "POST", &path, &what, bytes.as_bytes());
     }
-    served.assert_works();
+    server.assert_works();
     assert_eq!(sandbox.print("print(1)"), "1");
-    let stats = served.admin.get("/v1/stats").expect(200).json();
+    let stats = server.admin.get("/v1/stats").expect(200).json();
     assert_eq!((&stats["cells_running"], &stats["cells_queued"]), (&json!(0), &json!(0)));
 }
 
@@ -354,8 +355,8 @@ const STRANGE_QUERIES: &[&str] = &[
 
 #[test]
 fn strange_addresses_are_refused() {
-    let served = served();
-    let sandbox = served.sandbox();
+    let server = server();
+    let sandbox = server.sandbox();
     sandbox.run("pass");
     let long = "c".repeat(5000);
     for id in STRANGE_IDS.iter().copied().chain([long.as_str()]) {
@@ -370,12 +371,12 @@ fn strange_addresses_are_refused() {
             format!("/v1/links/{id}"),
             format!("/{id}"),
         ] {
-            assert_refused(&served.admin, "GET", &path, "nothing", b"");
+            assert_refused(&server.admin, "GET", &path, "nothing", b"");
         }
-        assert_refused(&served.admin, "DELETE", &format!("/v1/keys/{id}"), "nothing", b"");
+        assert_refused(&server.admin, "DELETE", &format!("/v1/keys/{id}"), "nothing", b"");
     }
     for rest in STRANGE_QUERIES {
-        assert_refused(&served.admin, "GET", &sandbox.at(rest), "nothing", b"");
+        assert_refused(&server.admin, "GET", &sandbox.at(rest), "nothing", b"");
     }
     for query in [
         "state=x",
@@ -389,14 +390,14 @@ fn strange_addresses_are_refused() {
         "%ff=1",
     ] {
         let path = format!("/v1/sandboxes?{query}");
-        assert_refused(&served.admin, "GET", &path, "nothing", b"");
+        assert_refused(&server.admin, "GET", &path, "nothing", b"");
     }
     for query in ["sandbox=x", "since=yesterday", "until=%00", "limit=-1", "x=1"] {
-        assert_refused(&served.admin, "GET", &format!("/v1/audit?{query}"), "nothing", b"");
+        assert_refused(&server.admin, "GET", &format!("/v1/audit?{query}"), "nothing", b"");
     }
-    assert_refused(&served.admin, "PUT", &sandbox.at("/files/content?path=a&mode=999"), "", b"");
-    assert_refused(&served.admin, "PUT", &sandbox.at("/files/content?path=a&mode=7777"), "", b"");
-    served.assert_works();
+    assert_refused(&server.admin, "PUT", &sandbox.at("/files/content?path=a&mode=999"), "", b"");
+    assert_refused(&server.admin, "PUT", &sandbox.at("/files/content?path=a&mode=7777"), "", b"");
+    server.assert_works();
 }
 
 /// Every address, and the methods it understands.
@@ -443,14 +444,14 @@ const ROUTES: &[(&str, &str)] = &[
 
 #[test]
 fn wrong_method_is_refused_everywhere() {
-    let served = served();
-    let sandbox = served.sandbox();
+    let server = server();
+    let sandbox = server.sandbox();
     sandbox.run("pass");
     for (path, allowed) in ROUTES {
         let path = path.replace("{}", &sandbox.path);
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
             if !allowed.contains(method) {
-                let response = served.admin.request(method, &path, &[], b"");
+                let response = server.admin.request(method, &path, &[], b"");
                 let problem = response.problem();
                 assert_eq!(problem, (405, "method_not_allowed".to_owned()), "{method} {path}");
             }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::{Client, Response};
-use crate::harness::server::Served;
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::TestServer;
+use crate::harness::{TIMEOUT, eventually};
 
 /// A sandbox as E2B's clients see it.
 struct Theirs {
@@ -52,8 +52,8 @@ impl Theirs {
 
 #[test]
 fn code_files_and_lives_go_by_their_rules() {
-    let served = Served::new();
-    let owner = served.tenant();
+    let server = TestServer::new();
+    let owner = server.tenant();
     let key = owner.key.clone().unwrap().replace("silica_", "e2b_");
     let owner = owner.with_key(Some(&key));
     let one = Theirs::create(&owner);
@@ -84,8 +84,8 @@ fn code_files_and_lives_go_by_their_rules() {
 
 #[test]
 fn a_token_opens_one_door_of_one_sandbox() {
-    let served = Served::new();
-    let (mine, theirs) = (Theirs::create(&served.tenant()), Theirs::create(&served.tenant()));
+    let server = TestServer::new();
+    let (mine, theirs) = (Theirs::create(&server.tenant()), Theirs::create(&server.tenant()));
     let list = |token: &str| {
         let body = br#"{"path":"."}"#;
         mine.inside("49983", token, "POST", "/filesystem.Filesystem/ListDir", body).status
@@ -99,25 +99,25 @@ fn a_token_opens_one_door_of_one_sandbox() {
     for wrong in [theirs.code_token(), mine.files_token(), ""] {
         assert_eq!(contexts(wrong), 401, "{wrong}");
     }
-    let other = served.tenant();
+    let other = server.tenant();
     other.get(&format!("/sandboxes/{}", mine.id())).expect(404);
     other.delete(&format!("/sandboxes/{}", mine.id())).expect(404);
 }
 
 #[test]
 fn a_revoked_key_closes_its_sandboxes() {
-    let served = Served::new();
-    let (owner, key) = served.new_key();
+    let server = TestServer::new();
+    let (owner, key) = server.new_key();
     let one = Theirs::create(&owner);
-    served.admin.delete(&format!("/v1/keys/{key}")).expect(204);
+    server.admin.delete(&format!("/v1/keys/{key}")).expect(204);
     let contexts = one.inside("49999", one.code_token(), "GET", "/contexts", b"");
     contexts.expect(401);
 }
 
 #[test]
 fn what_cannot_be_had_is_refused_and_not_ignored() {
-    let served = Served::new();
-    let owner = served.tenant();
+    let server = TestServer::new();
+    let owner = server.tenant();
     for (field, value) in [
         ("autoPause", json!(true)),
         ("network", json!({"allowOut": ["example.org"]})),
@@ -138,17 +138,17 @@ fn what_cannot_be_had_is_refused_and_not_ignored() {
 /// Their clients have no word for it: they hear that the line is alive, and then what came of it.
 #[test]
 fn what_a_person_has_to_approve_is_waited_for() {
-    let served = Served::with(&["approvals.ask=always"]);
-    let one = Theirs::create(&served.tenant());
+    let server = TestServer::with(&["approvals.ask=always"]);
+    let one = Theirs::create(&server.tenant());
     let pending = || {
-        let listed = served.admin.get("/v1/approvals").expect(200).json();
+        let listed = server.admin.get("/v1/approvals").expect(200).json();
         listed["approvals"][0]["id"].as_str().map(str::to_owned)
     };
     let lines = std::thread::scope(|scope| {
         let running = scope.spawn(|| one.execute(&json!({"code": "print(6 * 7)"})));
-        assert!(eventually(PATIENCE, || pending().is_some()));
+        assert!(eventually(TIMEOUT, || pending().is_some()));
         let path = format!("/v1/approvals/{}/approve", pending().unwrap());
-        served.admin.post(&path, &json!({})).expect(200);
+        server.admin.post(&path, &json!({})).expect(200);
         running.join().unwrap()
     });
     let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();

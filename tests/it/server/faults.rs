@@ -3,27 +3,27 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, below, eventually, signal};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, descendants, eventually, signal};
 
 #[test]
 fn cell_goes_on_when_its_client_leaves() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import os, time\nprint('up', flush=True)\n\
                 while not os.path.exists('go'): time.sleep(0.01)\nprint('end')";
     for (number, headers) in
         [[("Accept", "text/event-stream")], [("Accept", "*/*")]].iter().enumerate()
     {
-        let mut wire = sandbox.client.connect();
+        let mut connection = sandbox.client.connect();
         let body = json!({"code": code}).to_string();
         let head = sandbox.client.head("POST", &sandbox.at("/cells"), headers, body.len());
-        wire.send(format!("{head}{body}").as_bytes()).unwrap();
+        connection.send(format!("{head}{body}").as_bytes()).unwrap();
         let cell = format!("c{}", number + 1);
         let running = || sandbox.get(&format!("/cells/{cell}")).status == 200;
-        assert!(eventually(PATIENCE, running));
+        assert!(eventually(TIMEOUT, running));
         sandbox.client.events(&sandbox.at(&format!("/cells/{cell}/events"))).until("stdout");
-        drop(wire);
+        drop(connection);
         sandbox.client.put(&sandbox.at("/files/content?path=go"), b"").expect(201);
         let ended = sandbox.ended(&cell);
         assert_eq!((&ended["outcome"], &ended["stdout"]), (&json!("ok"), &json!("up\nend\n")));
@@ -33,20 +33,20 @@ fn cell_goes_on_when_its_client_leaves() {
 
 #[test]
 fn cell_is_interrupted_with_its_client_if_that_is_wanted() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let body = json!({"code": "print('up', flush=True)\nimport time; time.sleep(600)", "on_disconnect": "interrupt"});
     let mut events = sandbox.client.stream(&sandbox.at("/cells"), &body);
     events.until("stdout");
     drop(events);
     assert_eq!(sandbox.ended("c1")["outcome"], "interrupted");
-    let mut wire = sandbox.client.connect();
+    let mut connection = sandbox.client.connect();
     let text = body.to_string();
     let head = sandbox.client.head("POST", &sandbox.at("/cells"), &[], text.len());
-    wire.send(format!("{head}{text}").as_bytes()).unwrap();
-    assert!(eventually(PATIENCE, || sandbox.get("/cells/c2").status == 200));
+    connection.send(format!("{head}{text}").as_bytes()).unwrap();
+    assert!(eventually(TIMEOUT, || sandbox.get("/cells/c2").status == 200));
     sandbox.client.events(&sandbox.at("/cells/c2/events")).until("stdout");
-    drop(wire);
+    drop(connection);
     assert_eq!(sandbox.ended("c2")["outcome"], "interrupted");
     // A client that stays to the end interrupts nothing.
     let body = json!({"code": "print(1)", "on_disconnect": "interrupt"});
@@ -56,7 +56,7 @@ fn cell_is_interrupted_with_its_client_if_that_is_wanted() {
 
 #[test]
 fn half_requests_disturb_nobody() {
-    let served = Served::new();
+    let server = TestServer::new();
     let halves: Vec<_> = [
         "",
         "G",
@@ -68,28 +68,28 @@ fn half_requests_disturb_nobody() {
     .cycle()
     .take(200)
     .map(|half| {
-        let mut wire = served.admin.connect();
-        wire.send(half.as_bytes()).unwrap();
-        wire
+        let mut connection = server.admin.connect();
+        connection.send(half.as_bytes()).unwrap();
+        connection
     })
     .collect();
     for _ in 0..3 {
-        served.assert_works();
+        server.assert_works();
     }
     // Those that never said what they want are sent away after a while.
-    for mut wire in halves.into_iter().take(4) {
-        assert!(wire.is_closed() || wire.read_head("GET").status == 408);
+    for mut connection in halves.into_iter().take(4) {
+        assert!(connection.is_closed() || connection.read_head("GET").status == 408);
     }
-    served.assert_works();
+    server.assert_works();
 }
 
 #[test]
 fn what_is_no_request_is_refused() {
-    let served = Served::new();
+    let server = TestServer::new();
     let long =
         format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(200_000));
     let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "X-Many: 1\r\n".repeat(2000));
-    let key = served.admin.key.clone().unwrap();
+    let key = server.admin.key.clone().unwrap();
     let smuggled = format!(
         "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\n\
                             Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"
@@ -112,47 +112,48 @@ fn what_is_no_request_is_refused() {
         &smuggled,
         &twice,
     ] {
-        let mut wire = served.admin.connect();
+        let mut connection = server.admin.connect();
         // It may have been closed before all is sent.
-        let _ = wire.send(request.as_bytes());
-        wire.end_sending();
-        let answer = wire.try_read_head("GET");
+        let _ = connection.send(request.as_bytes());
+        connection.end_sending();
+        let answer = connection.try_read_head("GET");
         let start: String = request.chars().take(40).collect();
         assert!(
             answer.as_ref().map_or(true, |answer| (400..500).contains(&answer.status)),
             "{start:?}: {answer:?}"
         );
     }
-    served.assert_works();
+    server.assert_works();
 }
 
 #[test]
 fn requests_in_a_row_are_answered_in_a_row() {
-    let served = Served::new();
-    let mut wire = served.admin.connect();
+    let server = TestServer::new();
+    let mut connection = server.admin.connect();
     let body = |number: u32| json!({"code": format!("print({number})")}).to_string();
     let request =
-        |number: u32| served.admin.head("POST", "/v1/run", &[], body(number).len()) + &body(number);
+        |number: u32| server.admin.head("POST", "/v1/run", &[], body(number).len()) + &body(number);
     let all: String = (0..5).map(request).collect();
-    wire.send(all.as_bytes()).unwrap();
+    connection.send(all.as_bytes()).unwrap();
     for number in 0..5 {
-        assert_eq!(wire.read_head("POST").status, 200);
-        let answer: serde_json::Value = serde_json::from_slice(&wire.read_body().unwrap()).unwrap();
+        assert_eq!(connection.read_head("POST").status, 200);
+        let answer: serde_json::Value =
+            serde_json::from_slice(&connection.read_body().unwrap()).unwrap();
         assert_eq!(answer["stdout"], format!("{number}\n"));
     }
 }
 
 #[test]
 fn slow_reader_disturbs_no_other() {
-    let served = Served::new();
-    let (slow, other) = (served.sandbox(), served.sandbox());
+    let server = TestServer::new();
+    let (slow, other) = (server.sandbox(), server.sandbox());
     let body = json!({"code": "for i in range(100): print('x' * 99_999)", "timeout_seconds": 600});
     let mut events = slow.client.stream(&slow.at("/cells"), &body);
     events.until("stdout");
     // Nothing is read any more; the buffers fill and the cell is held back.
     for _ in 0..3 {
         assert_eq!(other.print("print(1)"), "1");
-        served.assert_works();
+        server.assert_works();
     }
     assert_eq!(slow.get("/cells/c1").json()["state"], "running");
     // It goes on when the reader does, and nothing is lost.
@@ -166,9 +167,9 @@ fn slow_reader_disturbs_no_other() {
 
 #[test]
 fn web_pages_of_others_get_nothing() {
-    let served = Served::with(&["server.allowed_origins=https://pages.example"]);
-    let port = served.admin.address.port();
-    let ask = |headers: &[(&str, &str)]| served.admin.request("GET", "/v1/sandboxes", headers, b"");
+    let server = TestServer::with(&["server.allowed_origins=https://pages.example"]);
+    let port = server.admin.address.port();
+    let ask = |headers: &[(&str, &str)]| server.admin.request("GET", "/v1/sandboxes", headers, b"");
     for origin in [
         "https://evil.example",
         "null",
@@ -198,13 +199,13 @@ fn web_pages_of_others_get_nothing() {
     }
     ask(&[("Origin", "https://pages.example")]).expect(200);
     let preflight = [("Origin", "https://evil.example"), ("Access-Control-Request-Method", "POST")];
-    let refused = served.admin.request("OPTIONS", "/v1/run", &preflight, b"");
+    let refused = server.admin.request("OPTIONS", "/v1/run", &preflight, b"");
     assert_eq!(refused.status, 403);
     for answer in [
         refused,
         ask(&[]),
         ask(&[("Origin", "https://evil.example")]),
-        served.admin.get("/healthz"),
+        server.admin.get("/healthz"),
     ] {
         let cors = answer
             .headers
@@ -212,7 +213,7 @@ fn web_pages_of_others_get_nothing() {
             .find(|(name, _)| name.to_ascii_lowercase().starts_with("access-control-"));
         assert_eq!(cors, None);
     }
-    let run = served.admin.request(
+    let run = server.admin.request(
         "POST",
         "/v1/run",
         &[("Origin", "https://evil.example"), ("Content-Type", "text/plain")],
@@ -223,20 +224,20 @@ fn web_pages_of_others_get_nothing() {
 
 #[test]
 fn dead_zone_is_told_and_replaced() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
-    served.admin.get("/readyz").expect(200);
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    server.admin.get("/readyz").expect(200);
     // Without its templates no other can be started for a while.
     let (templates, aside) =
-        (served.ground().home().join("templates"), served.ground().home().join("aside"));
+        (server.home().path().join("templates"), server.home().path().join("aside"));
     std::fs::rename(&templates, &aside).unwrap();
     let mut events = sandbox.client.stream(
         &sandbox.at("/cells"),
         &json!({"code": "print('up', flush=True)\nimport time; time.sleep(600)"}),
     );
     events.until("stdout");
-    let children = below(served.pid());
-    let zone = children.iter().find(|process| process.parent == served.pid()).unwrap();
+    let children = descendants(server.pid());
+    let zone = children.iter().find(|process| process.parent == server.pid()).unwrap();
     signal(zone.pid, Signal::KILL);
     let done = events.until("done").data;
     assert_eq!(
@@ -246,36 +247,36 @@ fn dead_zone_is_told_and_replaced() {
     );
     assert!(done["lost"].as_str().unwrap().contains("files"), "{done}");
     sandbox.assert_ends("died");
-    assert!(eventually(PATIENCE, || served.admin.get("/readyz").status == 503));
-    assert_eq!(served.admin.get("/readyz").problem(), (503, "cannot_create".to_owned()));
-    served.admin.get("/healthz").expect(200);
+    assert!(eventually(TIMEOUT, || server.admin.get("/readyz").status == 503));
+    assert_eq!(server.admin.get("/readyz").problem(), (503, "cannot_create".to_owned()));
+    server.admin.get("/healthz").expect(200);
     for (path, body) in [("/v1/sandboxes", json!({})), ("/v1/run", json!({"code": "1"}))] {
         assert_eq!(
-            served.admin.post(path, &body).problem(),
+            server.admin.post(path, &body).problem(),
             (503, "cannot_create".to_owned()),
             "{path}"
         );
     }
-    let stats = || served.admin.get("/v1/stats").json();
+    let stats = || server.admin.get("/v1/stats").json();
     assert!(
-        eventually(PATIENCE, || stats()["sandboxes"] == 0 && stats()["cells_running"] == 0),
+        eventually(TIMEOUT, || stats()["sandboxes"] == 0 && stats()["cells_running"] == 0),
         "{}",
         stats()
     );
-    assert_eq!(served.admin.get("/v1/audit/verify").json()["unfinished"], 0);
+    assert_eq!(server.admin.get("/v1/audit/verify").json()["unfinished"], 0);
     std::fs::rename(&aside, &templates).unwrap();
-    assert!(eventually(PATIENCE, || served.admin.get("/readyz").status == 200));
-    assert_eq!(served.sandbox().print("print(1)"), "1");
-    assert!(eventually(PATIENCE, || served.admin.get("/readyz").json()["pool"] == 1));
+    assert!(eventually(TIMEOUT, || server.admin.get("/readyz").status == 200));
+    assert_eq!(server.sandbox().print("print(1)"), "1");
+    assert!(eventually(TIMEOUT, || server.admin.get("/readyz").json()["pool"] == 1));
 }
 
 #[test]
 fn metrics_tell_what_happened() {
-    let served = Served::new();
-    served.assert_works();
-    Sandbox::new(&served.admin, &json!({})).run("1 / 0");
-    served.admin.get("/v1/%00/nonsense");
-    let nobody = served.admin.with_key(None);
+    let server = TestServer::new();
+    server.assert_works();
+    TestSandbox::new(&server.admin, &json!({})).run("1 / 0");
+    server.admin.get("/v1/%00/nonsense");
+    let nobody = server.admin.with_key(None);
     let text = nobody.get("/metrics").expect(200).text();
     for line in [
         "silica_cells_total{outcome=\"ok\"} 1",
@@ -290,16 +291,16 @@ fn metrics_tell_what_happened() {
 
 #[test]
 fn sandbox_of_a_client_that_left_is_not_kept() {
-    let served = Served::new();
-    let tenant = served.tenant();
+    let server = TestServer::new();
+    let tenant = server.tenant();
     for _ in 0..10 {
-        let mut wire = tenant.connect();
+        let mut connection = tenant.connect();
         let body = json!({"interpreter": "fresh"}).to_string();
         let head = tenant.head("POST", "/v1/sandboxes", &[], body.len());
-        wire.send(format!("{head}{body}").as_bytes()).unwrap();
+        connection.send(format!("{head}{body}").as_bytes()).unwrap();
         // Long enough for most to have begun.
         tenant.get("/healthz").expect(200);
-        drop(wire);
+        drop(connection);
     }
     let count = || {
         let stats = tenant.get("/v1/stats").expect(200).json()["sandboxes"].as_u64().unwrap();
@@ -307,6 +308,6 @@ fn sandbox_of_a_client_that_left_is_not_kept() {
         (stats, listed["sandboxes"].as_array().unwrap().len() as u64)
     };
     // What is counted is what can be found, and so be ended, by its owner.
-    assert!(eventually(PATIENCE, || count().0 == count().1), "{:?}", count());
-    served.assert_works();
+    assert!(eventually(TIMEOUT, || count().0 == count().1), "{:?}", count());
+    server.assert_works();
 }

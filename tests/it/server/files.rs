@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::Response;
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
-fn path(sandbox: &Sandbox, what: &str, path: &str) -> String {
+fn path(sandbox: &TestSandbox, what: &str, path: &str) -> String {
     sandbox.at(&format!("/files{what}?path={path}"))
 }
 
-fn put(sandbox: &Sandbox, name: &str, bytes: &[u8]) -> Response {
+fn put(sandbox: &TestSandbox, name: &str, bytes: &[u8]) -> Response {
     sandbox.client.put(&path(sandbox, "/content", name), bytes)
 }
 
-fn get(sandbox: &Sandbox, name: &str) -> Response {
+fn get(sandbox: &TestSandbox, name: &str) -> Response {
     sandbox.client.get(&path(sandbox, "/content", name))
 }
 
 #[test]
 fn files_are_written_read_listed_moved_and_removed() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let entry = put(&sandbox, "a/b/c.txt", b"hello").expect(201).json();
     assert_eq!((&entry["path"], &entry["name"]), (&json!("/workspace/a/b/c.txt"), &json!("c.txt")));
     assert_eq!(
@@ -84,8 +84,8 @@ fn files_are_written_read_listed_moved_and_removed() {
 
 #[test]
 fn ranges_are_what_the_standard_says() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     put(&sandbox, "f", b"0123456789").expect(201);
     put(&sandbox, "empty", b"").expect(201);
     let ask = |name: &str, range: &str| {
@@ -143,8 +143,8 @@ fn ranges_are_what_the_standard_says() {
 
 #[test]
 fn archives_go_both_ways() {
-    let served = Served::new();
-    let (from, to) = (served.sandbox(), served.sandbox());
+    let server = TestServer::new();
+    let (from, to) = (server.sandbox(), server.sandbox());
     from.run("import os\nos.makedirs('d/empty')\nopen('d/a', 'w').write('a')\nopen('d/b', 'wb').write(bytes(300_000))\n\
               os.symlink('/etc/passwd', 'd/link'); os.mkfifo('d/fifo')");
     let archive = from.get("/files/archive?path=d").expect(200);
@@ -165,8 +165,8 @@ fn archives_go_both_ways() {
 
 #[test]
 fn strange_trees_are_told_and_not_half_sent() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run(
         "import os\nopen(b'\\xff', 'w').close(); open('new\\nline', 'w').write('n'); os.mkdir('closed', 0)\n\
          open('closed file', 'w').close(); os.chmod('closed file', 0)",
@@ -189,8 +189,8 @@ fn strange_trees_are_told_and_not_half_sent() {
 
 #[test]
 fn archive_cannot_write_outside() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let make = "import io, tarfile\ndef add(t, name, **more):\n i = tarfile.TarInfo(name); i.size = 1\n \
                 for k, v in more.items(): setattr(i, k, v)\n t.addfile(i, io.BytesIO(b'x'))\n\
                 t = tarfile.open('/tmp/evil.tar', 'w')\n";
@@ -248,9 +248,9 @@ const ELSEWHERE: &[&str] = &[
 
 #[test]
 fn paths_that_lead_elsewhere_are_refused() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
-    let host = served.ground().home().join("silica.db");
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    let host = server.home().path().join("silica.db");
     let long = "a".repeat(256);
     let longer = "a/".repeat(3000);
     let host = host.to_str().unwrap().to_owned();
@@ -288,10 +288,10 @@ fn paths_that_lead_elsewhere_are_refused() {
             sandbox.post("/files/move", &json!({"from": form, "to": "x"})),
             sandbox.post("/files/move", &json!({"from": "x", "to": form})),
             sandbox.post("/files/link", &json!({"path": form})),
-            served
+            server
                 .admin
                 .post("/v1/run", &json!({"code": "1", "files": [{"path": form, "content": ""}]})),
-            served.admin.post("/v1/run", &json!({"code": "1", "outputs": [form]})),
+            server.admin.post("/v1/run", &json!({"code": "1", "outputs": [form]})),
         ] {
             assert_eq!(answer.problem(), (400, "bad_path".to_owned()), "{form:?}");
         }
@@ -301,8 +301,8 @@ fn paths_that_lead_elsewhere_are_refused() {
 
 #[test]
 fn what_is_no_file_is_refused() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run(
         "import os, socket\nos.mkfifo('fifo')\nsocket.socket(socket.AF_UNIX).bind('socket')\n\
          os.symlink('/etc/passwd', 'link'); os.symlink('/', 'root'); os.symlink('/proc/self/environ', 'magic')\n\
@@ -330,7 +330,7 @@ fn what_is_no_file_is_refused() {
         assert_eq!(removed.problem(), (422, "refused".to_owned()), "{name}");
     }
     let run = json!({"code": "import os; os.symlink('/etc/passwd', 'o'); os.mkfifo('p')", "outputs": ["o", "p"]});
-    let ran = served.admin.post("/v1/run", &run).expect(200).json();
+    let ran = server.admin.post("/v1/run", &run).expect(200).json();
     for output in ran["outputs"].as_array().unwrap() {
         assert!(output["error"].is_string() && output.get("content_base64").is_none(), "{output}");
     }
@@ -350,14 +350,14 @@ fn what_is_no_file_is_refused() {
 
 #[test]
 fn links_do_what_they_say_and_no_more() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     put(&sandbox, "a", b"hello").expect(201);
-    let nobody = served.admin.with_key(None);
+    let nobody = server.admin.with_key(None);
     let link = |body: &Value| -> String {
         let link = sandbox.post("/files/link", body).expect(200).json();
         let url = link["url"].as_str().unwrap().to_owned();
-        let rest = url.strip_prefix(&format!("http://{}", served.admin.address));
+        let rest = url.strip_prefix(&format!("http://{}", server.admin.address));
         rest.unwrap().to_owned()
     };
     let invalid = (403, "link_invalid".to_owned());
@@ -390,7 +390,7 @@ fn links_do_what_they_say_and_no_more() {
         assert_eq!(nobody.get(&format!("/v1/links/{forged}")).problem(), invalid, "{forged}");
     }
     let short = link(&json!({"path": "a", "expires_seconds": 0.001}));
-    assert!(eventually(PATIENCE, || nobody.get(&short).status == 403));
+    assert!(eventually(TIMEOUT, || nobody.get(&short).status == 403));
     assert_eq!(nobody.get(&short).problem(), invalid);
     let strange = link(&json!({"path": "x\";filename=\"evil.html\r\n.txt"}));
     put(&sandbox, "x%22%3Bfilename%3D%22evil.html%0D%0A.txt", b"x").expect(201);
@@ -408,14 +408,14 @@ fn links_do_what_they_say_and_no_more() {
 
 #[test]
 fn revoked_keys_links_are_worth_nothing() {
-    let served = Served::new();
-    let (tenant, id) = served.new_key();
-    let sandbox = Sandbox::new(&tenant, &json!({}));
+    let server = TestServer::new();
+    let (tenant, id) = server.new_key();
+    let sandbox = TestSandbox::new(&tenant, &json!({}));
     put(&sandbox, "a", b"hello").expect(201);
     let link = sandbox.post("/files/link", &json!({"path": "a"})).expect(200).json();
     let url = link["url"].as_str().unwrap().to_owned();
     let path = &url[url.find("/v1").unwrap()..];
-    served.admin.delete(&format!("/v1/keys/{id}")).expect(204);
-    let nobody = served.admin.with_key(None);
+    server.admin.delete(&format!("/v1/keys/{id}")).expect(204);
+    let nobody = server.admin.with_key(None);
     assert_eq!(nobody.get(path).problem(), (403, "link_invalid".to_owned()));
 }

@@ -6,18 +6,18 @@ mod provider;
 
 use serde_json::{Value, json};
 
-use crate::harness::server::Served;
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::TestServer;
+use crate::harness::{TIMEOUT, eventually};
 use provider::{Provider, Reply, anthropic};
 
 /// A server whose model reads its answers from a script, and the script's file.
-struct Scripted {
-    served: Served,
+pub(super) struct Scripted {
+    pub(super) server: TestServer,
     _script: tempfile::NamedTempFile,
 }
 
 /// Turns as a script: a condition, empty for none, and what is said.
-fn script(turns: &[(&str, &str)]) -> String {
+pub(super) fn script(turns: &[(&str, &str)]) -> String {
     let turn = |(when, text): &(&str, &str)| {
         let when = if when.is_empty() { String::new() } else { format!("when = {when:?}\n") };
         format!("[[turn]]\n{when}text = {text:?}\ninput_tokens = 500\noutput_tokens = 200\n")
@@ -25,42 +25,42 @@ fn script(turns: &[(&str, &str)]) -> String {
     turns.iter().map(turn).collect()
 }
 
-fn scripted(turns: &str, settings: &[&str]) -> Scripted {
+pub(super) fn scripted(turns: &str, settings: &[&str]) -> Scripted {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), turns).unwrap();
     let path = format!("model.script={}", file.path().display());
     let mut all = vec!["model.provider=scripted", &path];
     all.extend(settings);
-    Scripted { served: Served::with(&all), _script: file }
+    Scripted { server: TestServer::with(&all), _script: file }
 }
 
-fn python(code: &str) -> String {
+pub(super) fn python(code: &str) -> String {
     format!("```python\n{code}\n```")
 }
 
 /// What is in the audit log of one kind, newest first.
-fn executions(served: &Served, activity: &str) -> Vec<Value> {
-    let found = served.admin.get("/v1/audit").expect(200).json();
+fn executions(server: &TestServer, activity: &str) -> Vec<Value> {
+    let found = server.admin.get("/v1/audit").expect(200).json();
     let all = found["executions"].as_array().unwrap().iter();
     all.filter(|execution| execution["begin"]["activity"] == activity).cloned().collect()
 }
 
 /// What is in the audit log about prompts, newest first.
-fn audited(served: &Served) -> Vec<Value> {
-    executions(served, "interpret")
+fn audited(server: &TestServer) -> Vec<Value> {
+    executions(server, "interpret")
 }
 
 /// That the newest prompt in the audit log ended like this, and that nothing is left of it.
 #[track_caller]
-fn assert_over(served: &Served, outcome: &str, error: Option<&str>) {
-    let found = eventually(PATIENCE, || {
-        audited(served).first().is_some_and(|newest| {
+fn assert_over(server: &TestServer, outcome: &str, error: Option<&str>) {
+    let found = eventually(TIMEOUT, || {
+        audited(server).first().is_some_and(|newest| {
             newest["outcome"] == outcome && newest["finish"]["error"].as_str() == error
         })
     });
-    assert!(found, "{outcome} {error:?}: {:?}", audited(served));
-    let gone = || served.admin.get("/v1/sandboxes").expect(200).json()["sandboxes"] == json!([]);
-    assert!(eventually(PATIENCE, gone), "a sandbox is left");
+    assert!(found, "{outcome} {error:?}: {:?}", audited(server));
+    let gone = || server.admin.get("/v1/sandboxes").expect(200).json()["sandboxes"] == json!([]);
+    assert!(eventually(TIMEOUT, gone), "a sandbox is left");
 }
 
 const FIBONACCI: &str = "a, b = 0, 1\nfor _ in range(20):\n    print(a)\n    a, b = b, a + b";
@@ -79,7 +79,7 @@ fn tutorials_examples_field_for_field() {
         ["interpret.preset=program", "interpret.rounds=0", "model.prices={script=\"3/15\"}"];
     let on = scripted(&turns, &settings);
     let ask =
-        |prompt: &str| on.served.admin.post("/interpret", &json!({"prompt": prompt})).expect(200);
+        |prompt: &str| on.server.admin.post("/interpret", &json!({"prompt": prompt})).expect(200);
     let answer = ask("Calculate the first 20 Fibonacci numbers").json();
     let expected = json!({
         "prompt": "Calculate the first 20 Fibonacci numbers",
@@ -112,7 +112,7 @@ fn tutorials_examples_field_for_field() {
         errors.contains(&"Blocked import: os") && errors.contains(&"Blocked call: eval()"),
         "{errors:?}"
     );
-    assert_over(&on.served, "blocked", None);
+    assert_over(&on.server, "blocked", None);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn every_stage_is_told_in_order() {
     let turns =
         script(&[("", &python("print('a')\nraise ValueError('no')")), ("", &python("6 * 7"))]);
     let on = scripted(&turns, &[]);
-    let events = on.served.admin.stream("/v1/interpret", &json!({"prompt": "Do it"}));
+    let events = on.server.admin.stream("/v1/interpret", &json!({"prompt": "Do it"}));
     let told: Vec<(String, Value)> = events.map(|event| (event.name, event.data)).collect();
     let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
     let expected = [
@@ -133,7 +133,7 @@ fn every_stage_is_told_in_order() {
     assert_eq!(done["attempts"][0]["outcome"], "raised", "{done}");
     assert_eq!(done["usage"]["input_tokens"], 1000);
     assert!(told[8].1["reason"].as_str().unwrap().contains("ValueError: no"));
-    assert_over(&on.served, "answered", None);
+    assert_over(&on.server, "answered", None);
 }
 
 #[test]
@@ -141,14 +141,18 @@ fn a_word_is_passed_on_before_the_answer_has_ended() {
     let half = anthropic(&["Hello"])[..4].to_vec();
     let provider = Provider::new(vec![Reply::Silence(half)]);
     let url = format!("model.base_url={}", provider.url);
-    let served =
-        Served::with(&["model.provider=anthropic", "model.name=m", "model.key_needed=no", &url]);
-    let mut events = served.admin.stream("/v1/interpret", &json!({"prompt": "Say hello"}));
+    let server = TestServer::with(&[
+        "model.provider=anthropic",
+        "model.name=m",
+        "model.key_needed=no",
+        &url,
+    ]);
+    let mut events = server.admin.stream("/v1/interpret", &json!({"prompt": "Say hello"}));
     assert_eq!(events.until("text").data, json!({"text": "Hello"}));
     // A client that leaves stops the model, and everything else.
     drop(events);
     provider.wait_until_left();
-    assert_over(&served, "abandoned", None);
+    assert_over(&server, "abandoned", None);
 }
 
 #[test]
@@ -156,19 +160,19 @@ fn whoever_leaves_stops_the_code() {
     let turns =
         script(&[("forever", &python("print('up', flush=True)\nimport time\ntime.sleep(3000)"))]);
     let on = scripted(&turns, &["cells.timeout_seconds=600"]);
-    let mut events = on.served.admin.stream("/v1/interpret", &json!({"prompt": "forever"}));
+    let mut events = on.server.admin.stream("/v1/interpret", &json!({"prompt": "forever"}));
     events.until("stdout");
     drop(events);
-    assert_over(&on.served, "abandoned", None);
+    assert_over(&on.server, "abandoned", None);
     // The same without a stream.
-    let mut wire = on.served.admin.connect();
+    let mut connection = on.server.admin.connect();
     let body = json!({"prompt": "forever"}).to_string();
-    let head = on.served.admin.head("POST", "/interpret", &[], body.len());
-    wire.send(format!("{head}{body}").as_bytes()).unwrap();
-    assert!(eventually(PATIENCE, || executions(&on.served, "cell").len() == 2));
-    drop(wire);
-    assert_over(&on.served, "abandoned", None);
-    assert_eq!(audited(&on.served).len(), 2);
+    let head = on.server.admin.head("POST", "/interpret", &[], body.len());
+    connection.send(format!("{head}{body}").as_bytes()).unwrap();
+    assert!(eventually(TIMEOUT, || executions(&on.server, "cell").len() == 2));
+    drop(connection);
+    assert_over(&on.server, "abandoned", None);
+    assert_eq!(audited(&on.server).len(), 2);
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn a_conversation_keeps_variables_and_files_and_one_at_a_time_is_in_it() {
         ("Wait", &python("print('up', flush=True)\nimport time\ntime.sleep(3000)")),
     ]);
     let on = scripted(&turns, &["cells.timeout_seconds=600"]);
-    let tenant = on.served.tenant();
+    let tenant = on.server.tenant();
     let ask = |prompt: &str, id: &str| {
         tenant.post("/v1/interpret", &json!({"prompt": prompt, "conversation": id}))
     };
@@ -193,7 +197,7 @@ fn a_conversation_keeps_variables_and_files_and_one_at_a_time_is_in_it() {
     );
     assert_eq!(second["sandbox_id"], first["sandbox_id"]);
     let other =
-        on.served.admin.post("/v1/interpret", &json!({"prompt": "Recall it", "conversation": id}));
+        on.server.admin.post("/v1/interpret", &json!({"prompt": "Recall it", "conversation": id}));
     assert_eq!(other.problem(), (404, "conversation_not_found".to_owned()));
     let odd = json!({"prompt": "Recall it", "conversation": id, "template": "python"});
     assert_eq!(tenant.post("/v1/interpret", &odd).problem().0, 400);
@@ -203,7 +207,7 @@ fn a_conversation_keeps_variables_and_files_and_one_at_a_time_is_in_it() {
     // Whoever leaves takes the code along, but not the conversation.
     drop(events);
     let free = || ask("Recall it", &id).status == 200;
-    assert!(eventually(PATIENCE, free));
+    assert!(eventually(TIMEOUT, free));
     assert_eq!(ask("Recall it", &id).expect(200).json()["output"], "42 hi");
     let sandbox = format!("/v1/sandboxes/{}", first["sandbox_id"].as_str().unwrap());
     tenant.delete(&sandbox).expect(204);
@@ -218,7 +222,7 @@ fn files_go_in_and_come_out_whatever_they_are_called() {
     let on = scripted(&script(&[("csv", &python(code))]), &[]);
     let files = json!([{"path": name, "content": "a,b"}]);
     let answer = on
-        .served
+        .server
         .admin
         .post("/v1/interpret", &json!({"prompt": "Read", "files": files, "policy": "open"}));
     let answer = answer.expect(200).json();
@@ -227,7 +231,7 @@ fn files_go_in_and_come_out_whatever_they_are_called() {
     assert_eq!(answer["files"], out);
     let outside = json!([{"path": "/etc/passwd", "content": "x"}]);
     let refused =
-        on.served.admin.post("/v1/interpret", &json!({"prompt": "Read", "files": outside}));
+        on.server.admin.post("/v1/interpret", &json!({"prompt": "Read", "files": outside}));
     assert_eq!(refused.problem(), (400, "bad_path".to_owned()));
 }
 
@@ -235,15 +239,15 @@ fn files_go_in_and_come_out_whatever_they_are_called() {
 fn a_models_code_waits_for_a_person_where_that_is_wanted() {
     let turns = script(&[("go", &python("print(6 * 7)"))]);
     let on = scripted(&turns, &["approvals.ask=always"]);
-    let tenant = on.served.tenant();
+    let tenant = on.server.tenant();
     for (verb, ending, output) in [("approve", "answered", "42"), ("deny", "denied", "")] {
         let mut events = tenant.stream("/v1/interpret", &json!({"prompt": "go"}));
         let id = events.until("approval").data["approval"].as_str().unwrap().to_owned();
         let path = format!("/v1/approvals/{id}/{verb}");
-        on.served.admin.post(&path, &json!({"reason": "because"})).expect(200);
+        on.server.admin.post(&path, &json!({"reason": "because"})).expect(200);
         let done = events.until("done").data;
         assert_eq!((&done["ending"], &done["output"]), (&json!(ending), &json!(output)), "{done}");
-        assert_over(&on.served, ending, None);
+        assert_over(&on.server, ending, None);
     }
 }
 
@@ -252,7 +256,7 @@ fn what_the_operator_demands_of_all_code_is_demanded_of_a_models() {
     let turns = script(&[("go", &python("import subprocess\nprint(1)"))]);
     let on = scripted(&turns, &["policy.minimum=strict", "interpret.rounds=0"]);
     let ask = json!({"prompt": "go", "policy": "open"});
-    let answer = on.served.admin.post("/v1/interpret", &ask).expect(200).json();
+    let answer = on.server.admin.post("/v1/interpret", &ask).expect(200).json();
     assert_eq!(
         (&answer["blocked"], &answer["ending"]),
         (&json!(true), &json!("blocked")),
@@ -267,7 +271,7 @@ fn an_agent_works_step_by_step() {
         "[[turn]]\ncode = \"x = 20\"\n[[turn]]\ncode = \"x + 1\"\n[[turn]]\ntext = \"It is 21.\"\n";
     let on = scripted(turns, &[]);
     let answer =
-        on.served.admin.post("/v1/interpret", &json!({"prompt": "Count", "shape": "agent"}));
+        on.server.admin.post("/v1/interpret", &json!({"prompt": "Count", "shape": "agent"}));
     let answer = answer.expect(200).json();
     assert_eq!(
         (&answer["output"], &answer["rounds"]),
@@ -281,7 +285,7 @@ fn an_agent_works_step_by_step() {
 fn a_budget_stops_and_a_restart_does_not_help() {
     let on =
         scripted(&script(&[("go", &python("print(1)"))]), &["quota.model_tokens_per_day=1400"]);
-    let (tenant, other) = (on.served.tenant(), on.served.tenant());
+    let (tenant, other) = (on.server.tenant(), on.server.tenant());
     let ask = json!({"prompt": "go"});
     for _ in 0..2 {
         tenant.post("/interpret", &ask).expect(200);
@@ -291,14 +295,14 @@ fn a_budget_stops_and_a_restart_does_not_help() {
     let refused = tenant.post("/interpret", &ask);
     assert_eq!(refused.problem(), (429, "budget_spent".to_owned()));
     assert!(refused.header("retry-after").is_some());
-    assert_over(&on.served, "error", Some("budget"));
+    assert_over(&on.server, "error", Some("budget"));
     other.post("/interpret", &ask).expect(200);
-    let book = on.served.ground().home().join("spending.json");
+    let book = on.server.home().path().join("spending.json");
     let written =
         || std::fs::read_to_string(&book).is_ok_and(|text| text.contains("\"requests\":2"));
-    assert!(eventually(PATIENCE, written));
-    let Scripted { served, _script } = on;
-    let served = served.kill_and_restart();
-    let tenant = served.admin.with_key(tenant.key.as_deref());
+    assert!(eventually(TIMEOUT, written));
+    let Scripted { server, _script } = on;
+    let server = server.kill_and_restart();
+    let tenant = server.admin.with_key(tenant.key.as_deref());
     assert_eq!(tenant.post("/interpret", &ask).problem().1, "budget_spent");
 }

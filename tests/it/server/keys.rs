@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::{Client, Response};
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
 #[test]
 fn key_is_taken_in_every_form_and_nothing_else_is() {
-    let served = Served::new();
-    let key = served.admin.key.clone().unwrap();
+    let server = TestServer::new();
+    let key = server.admin.key.clone().unwrap();
     let digits = key.strip_prefix("silica_").unwrap();
-    let nobody = served.admin.with_key(None);
+    let nobody = server.admin.with_key(None);
     let status = |name: &str, value: &str| {
         let response = nobody.request("GET", "/v1/sandboxes", &[(name, value)], b"");
         if response.status == 401 {
@@ -49,18 +49,18 @@ fn key_is_taken_in_every_form_and_nothing_else_is() {
         assert_eq!(status(name, value), 401, "{name}: {value}");
     }
     assert_eq!(nobody.get("/v1/sandboxes").status, 401);
-    served.assert_works();
+    server.assert_works();
 }
 
 #[test]
 fn revoked_key_is_worth_nothing() {
-    let served = Served::new();
-    let (tenant, id) = served.new_key();
+    let server = TestServer::new();
+    let (tenant, id) = server.new_key();
     tenant.get("/v1/sandboxes").expect(200);
-    served.admin.delete(&format!("/v1/keys/{id}")).expect(204);
+    server.admin.delete(&format!("/v1/keys/{id}")).expect(204);
     assert_eq!(tenant.get("/v1/sandboxes").problem(), (401, "unauthorized".to_owned()));
-    served.admin.delete(&format!("/v1/keys/{id}")).expect(204);
-    let listed = served.admin.get("/v1/keys").expect(200).json();
+    server.admin.delete(&format!("/v1/keys/{id}")).expect(204);
+    let listed = server.admin.get("/v1/keys").expect(200).json();
     let listed = listed["keys"].as_array().unwrap().clone();
     let revoked = listed.iter().find(|key| key["id"] == id.as_str()).unwrap();
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
@@ -69,8 +69,8 @@ fn revoked_key_is_worth_nothing() {
 
 #[test]
 fn admin_routes_are_for_admins() {
-    let served = Served::new();
-    let (tenant, id) = served.new_key();
+    let server = TestServer::new();
+    let (tenant, id) = server.new_key();
     let forbidden = |response: Response| {
         assert_eq!(response.problem(), (403, "forbidden".to_owned()));
     };
@@ -78,14 +78,14 @@ fn admin_routes_are_for_admins() {
     forbidden(tenant.post("/v1/keys", &json!({"name": "mine", "admin": true})));
     forbidden(tenant.delete(&format!("/v1/keys/{id}")));
     forbidden(tenant.get("/v1/audit/verify"));
-    assert_eq!(served.admin.get("/v1/keys").json()["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(server.admin.get("/v1/keys").json()["keys"].as_array().unwrap().len(), 2);
     assert!(tenant.get("/v1/stats").json().get("server").is_none());
 }
 
 #[test]
 fn audit_shows_each_key_its_own() {
-    let served = Served::new();
-    let (one, other) = (served.tenant(), served.tenant());
+    let server = TestServer::new();
+    let (one, other) = (server.tenant(), server.tenant());
     one.post("/v1/run", &json!({"code": "print('one')"})).expect(200);
     other.post("/v1/run", &json!({"code": "print('other')"})).expect(200);
     let codes = |client: &Client| {
@@ -95,7 +95,7 @@ fn audit_shows_each_key_its_own() {
     };
     assert_eq!(codes(&one), ["\"print('one')\""]);
     assert_eq!(codes(&other), ["\"print('other')\""]);
-    assert_eq!(codes(&served.admin).len(), 2);
+    assert_eq!(codes(&server.admin).len(), 2);
 }
 
 /// Everything that can be asked of a sandbox: method, rest of the path, body.
@@ -146,15 +146,15 @@ fn essence(response: &Response, id: &str) -> (u16, String) {
 
 #[test]
 fn anothers_sandbox_looks_like_none() {
-    let served = Served::new();
-    let (owner, stranger) = (served.tenant(), served.tenant());
-    let sandbox = Sandbox::new(&owner, &json!({}));
+    let server = TestServer::new();
+    let (owner, stranger) = (server.tenant(), server.tenant());
+    let sandbox = TestSandbox::new(&owner, &json!({}));
     sandbox.run("open('secret', 'w').write('secret'); secret = 1");
     sandbox.post("/commands", &json!({"command": "true"})).expect(200);
     let mut unknown = sandbox.id.clone();
     let last = unknown.pop().unwrap();
     unknown.push(if last == '0' { '1' } else { '0' });
-    for client in [&stranger, &served.admin] {
+    for client in [&stranger, &server.admin] {
         for (method, rest, body) in requests() {
             let body = if body.is_null() { String::new() } else { body.to_string() };
             let ask = |id: &str| {
@@ -173,15 +173,15 @@ fn anothers_sandbox_looks_like_none() {
     assert_eq!(sandbox.print("print(secret, open('secret').read())"), "1 secret");
     // An ended one is no different.
     owner.delete(&sandbox.path).expect(204);
-    assert!(eventually(PATIENCE, || sandbox.state().0 == "ended"));
+    assert!(eventually(TIMEOUT, || sandbox.state().0 == "ended"));
     assert_eq!(stranger.get(&sandbox.path).problem(), (404, "sandbox_not_found".to_owned()));
     assert_eq!(sandbox.get("/cells").problem(), (409, "sandbox_ended".to_owned()));
 }
 
 #[test]
 fn ids_of_one_sandbox_mean_nothing_in_another() {
-    let served = Served::new();
-    let (one, other) = (served.sandbox(), served.sandbox());
+    let server = TestServer::new();
+    let (one, other) = (server.sandbox(), server.sandbox());
     one.run("pass");
     one.post("/kernels", &json!({})).expect(201);
     one.post("/commands", &json!({"command": "true"})).expect(200);

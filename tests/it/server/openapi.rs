@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::harness::served::{Called, Served};
+use super::interpret::{Scripted, python, script, scripted};
+use crate::harness::http::{Client, Response};
 
 const DOCUMENT: &str = include_str!("../../../crates/server/openapi.json");
 
@@ -60,7 +61,7 @@ impl Contract {
 
     /// What the document says about such an answer, which it must know.
     #[track_caller]
-    fn check(&mut self, id: &str, called: &Called) {
+    fn check(&mut self, id: &str, called: &Response) {
         let (.., operation) = self.operation(id);
         let response = &operation["responses"][called.status.to_string()];
         let response = match response["$ref"].as_str() {
@@ -68,11 +69,11 @@ impl Contract {
             None => response,
         };
         assert!(response.is_object(), "{id} answers {}: {}", called.status, called.text());
-        assert!(!called.header("x-request-id").is_empty(), "{id}");
+        assert!(called.header("x-request-id").is_some_and(|value| !value.is_empty()), "{id}");
         if response.get("content").is_none() {
             assert!(called.body.is_empty(), "{id}: {}", called.text());
         } else {
-            let mime = called.header("content-type").split(';').next().unwrap();
+            let mime = called.header("content-type").unwrap_or_default().split(';').next().unwrap();
             let content = response["content"].get(mime);
             let content = content.unwrap_or_else(|| panic!("{id} answers with {mime}"));
             match content.get("schema") {
@@ -107,34 +108,38 @@ impl Contract {
 
 /// Calls of one server, each looked up in the contract.
 struct Caller {
-    served: Served,
+    on: Scripted,
     contract: Contract,
     /// What stands in paths.
     names: Vec<(&'static str, String)>,
 }
 
 impl Caller {
+    fn admin(&self) -> &Client {
+        &self.on.server.admin
+    }
+
     fn call_with(
         &mut self,
         id: &str,
         query: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Called {
+    ) -> Response {
         let (method, mut path, _) = self.contract.operation(id);
         for (name, value) in &self.names {
             path = path.replace(&format!("{{{name}}}"), value);
         }
         assert!(!path.contains('{'), "{path}");
-        let call = format!("{method} {path}{query}");
-        let called = self.served.call_with(Some(&self.served.key), &call, headers, body);
+        let path = format!("{path}{query}");
+        let called = self.admin().request(&method, &path, headers, body);
         self.contract.check(id, &called);
         called
     }
 
     /// Calls, wants this status, and returns the answer.
     #[track_caller]
-    fn want(&mut self, status: u16, id: &str, query: &str, body: &str) -> Called {
+    fn want(&mut self, status: u16, id: &str, query: &str, body: &str) -> Response {
         let called = self.call_with(id, query, &[], body.as_bytes());
         assert_eq!(called.status, status, "{id}: {}", called.text());
         called
@@ -153,14 +158,16 @@ impl Caller {
 
     fn events(&mut self, id: &str, body: &str) {
         let called = self.call_with(id, "", &[("Accept", "text/event-stream")], body.as_bytes());
-        assert_eq!(called.header("content-type"), "text/event-stream", "{id}");
+        assert_eq!(called.header("content-type"), Some("text/event-stream"), "{id}");
     }
 }
 
 #[test]
 fn every_operation_does_what_the_document_says() {
     let names = vec![("name", "python".to_owned())];
-    let mut caller = Caller { served: Served::start(), contract: Contract::new(), names };
+    let turns = script(&[("contract", &python("print(1)"))]);
+    let on = scripted(&turns, &["quota.request_burst=10000"]);
+    let mut caller = Caller { on, contract: Contract::new(), names };
     service(&mut caller);
     run_and_sandboxes(&mut caller);
     kernels_and_cells(&mut caller);
@@ -176,6 +183,7 @@ fn every_operation_does_what_the_document_says() {
     let all: BTreeSet<String> =
         all.map(|value| value["operationId"].as_str().unwrap().to_owned()).collect();
     assert_eq!(caller.contract.worked, all);
+    caller.on.server.terminate();
 }
 
 fn service(caller: &mut Caller) {
@@ -185,7 +193,7 @@ fn service(caller: &mut Caller) {
     let document = caller.want(200, "getDocument", "", "").json();
     assert_eq!(document, serde_json::from_str::<Value>(DOCUMENT).unwrap());
     let page = caller.want(200, "getPage", "", "");
-    assert!(page.header("content-security-policy").starts_with("default-src 'none';"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none';"));
     for id in ["listTemplates", "getTemplate", "getStats"] {
         caller.want(200, id, "", "");
     }
@@ -314,16 +322,11 @@ fn approvals(caller: &mut Caller) {
     let policy = "name = 'asks'\n[[rule]]\nid = 'p'\nkind = 'call'\nseverity = 'low'\n\
                   action = 'ask'\nwhy = 'w'\nnames = ['print']\n";
     let key = caller.json(201, "createKey", &json!({"name": "asker"}));
-    let asker = key["key"].as_str().unwrap().to_owned();
-    let post = |caller: &Caller, path: &str, body: &Value| {
-        let body = body.to_string();
-        let call = format!("POST {path}");
-        caller.served.call_with(Some(&asker), &call, &[], body.as_bytes())
-    };
-    let sandbox = post(caller, "/v1/sandboxes", &json!({})).json();
+    let asker = caller.admin().with_key(key["key"].as_str());
+    let sandbox = asker.post("/v1/sandboxes", &json!({})).json();
     let cells = format!("/v1/sandboxes/{}/cells", sandbox["id"].as_str().unwrap());
     for decision in ["approve", "deny"] {
-        let cell = post(caller, &cells, &json!({"code": "print(1)", "policy": policy}));
+        let cell = asker.post(&cells, &json!({"code": "print(1)", "policy": policy}));
         caller.contract.check("createCell", &cell);
         assert_eq!(cell.status, 202, "{}", cell.text());
         let id = cell.json()["approval"]["id"].as_str().unwrap().to_owned();
@@ -334,7 +337,7 @@ fn approvals(caller: &mut Caller) {
         caller.want(409, decision, "", "");
     }
     let blocked = json!({"code": "import socket", "policy": "data"});
-    let blocked = post(caller, &cells, &blocked);
+    let blocked = asker.post(&cells, &blocked);
     assert_eq!(blocked.status, 422);
     caller.contract.check("createCell", &blocked);
 }
@@ -343,15 +346,14 @@ fn keys_and_audit(caller: &mut Caller) {
     let key = caller.json(201, "createKey", &json!({"name": "other"}));
     caller.name("id", key["id"].as_str().unwrap());
     caller.want(200, "listKeys", "", "");
-    // Nobody else's sandbox is there, and only an admin sees everybody's.
-    let others = key["key"].as_str().unwrap();
+    // A key does not see the sandbox of another, and only an admin key sees all of them.
+    let others = caller.admin().with_key(key["key"].as_str());
     let sandbox = caller.names.iter().find(|(name, _)| *name == "sandbox").unwrap().1.clone();
-    let call = format!("GET /v1/sandboxes/{sandbox}");
-    let hidden = caller.served.call_with(Some(others), &call, &[], b"");
+    let hidden = others.get(&format!("/v1/sandboxes/{sandbox}"));
     assert_eq!((hidden.status, &hidden.json()["code"]), (404, &json!("sandbox_not_found")));
     for id in ["watchSandboxes", "listKeys", "verifyAudit"] {
         let (method, path, _) = caller.contract.operation(id);
-        let refused = caller.served.call_with(Some(others), &format!("{method} {path}"), &[], b"");
+        let refused = others.request(&method, &path, &[], b"");
         assert_eq!(refused.json()["code"], "forbidden", "{id}");
         caller.contract.check(id, &refused);
     }
@@ -375,15 +377,15 @@ fn failures(caller: &mut Caller) {
             for (name, value) in &caller.names {
                 path = path.replace(&format!("{{{name}}}"), value);
             }
-            let call = format!("{} {path}", method.to_uppercase());
-            let nobody = caller.served.call_with(None, &call, &[], b"");
+            let method = method.to_uppercase();
+            let nobody = caller.admin().with_key(None).request(&method, &path, &[], b"");
             caller.contract.check(id, &nobody);
             let open = operation["security"].is_array();
             assert_eq!(nobody.status == 401, !open, "{id}: {}", nobody.text());
             if id == "getPage" || id == "getMetrics" {
                 continue;
             }
-            let nonsense = caller.served.call(&call, r#"{"unknown": 1}"#);
+            let nonsense = caller.admin().request(&method, &path, &[], br#"{"unknown": 1}"#);
             caller.contract.check(id, &nonsense);
             if nonsense.status == 204 {
                 continue;

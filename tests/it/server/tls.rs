@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::server::{Served, command};
-use crate::harness::{Ground, PATIENCE, PYTHON, Ran, SILICA, finish};
+use crate::harness::server::{TestServer, serve_command};
+use crate::harness::{CommandOutput, PYTHON, SILICA, TIMEOUT, TestHome, finish};
 
 /// A server with a certificate of its own, and what trusts it.
 struct Secured {
-    served: Served,
+    server: TestServer,
     trusting: Arc<ClientConfig>,
 }
 
@@ -33,15 +33,15 @@ fn signing_certificate() -> CertifiedKey<KeyPair> {
 }
 
 /// Writes a certificate and its key into the data directory.
-fn certify(ground: &Ground) -> (Vec<String>, Arc<ClientConfig>) {
-    install(ground, generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap())
+fn certify(home: &TestHome) -> (Vec<String>, Arc<ClientConfig>) {
+    install(home, generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap())
 }
 
 fn install(
-    ground: &Ground,
+    home: &TestHome,
     CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair>,
 ) -> (Vec<String>, Arc<ClientConfig>) {
-    let (certificate, key) = (ground.home().join("tls.crt"), ground.home().join("tls.key"));
+    let (certificate, key) = (home.path().join("tls.crt"), home.path().join("tls.key"));
     fs::write(&certificate, cert.pem()).unwrap();
     fs::write(&key, signing_key.serialize_pem()).unwrap();
     let mut roots = RootCertStore::empty();
@@ -54,14 +54,14 @@ fn install(
 
 impl Secured {
     fn new() -> Self {
-        let ground = Ground::new(PYTHON);
-        let (settings, trusting) = certify(&ground);
-        Self { served: Served::over(ground, settings, None), trusting }
+        let home = TestHome::new(PYTHON);
+        let (settings, trusting) = certify(&home);
+        Self { server: TestServer::over(home, settings, None), trusting }
     }
 
     fn socket(&self) -> TcpStream {
-        let socket = TcpStream::connect(self.served.admin.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let socket = TcpStream::connect(self.server.admin.address).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket
     }
 
@@ -75,7 +75,7 @@ impl Secured {
     fn request(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let (mut stream, body) = (self.stream(), body.to_string());
         let close = [("Connection", "close")];
-        let head = self.served.admin.head(method, path, &close, body.len());
+        let head = self.server.admin.head(method, path, &close, body.len());
         stream.write_all((head + &body).as_bytes()).unwrap();
         let mut answer = String::new();
         // A server that closes without a farewell has said everything all the same.
@@ -137,13 +137,13 @@ fn whoever_stops_in_the_middle_keeps_nobody_waiting() {
 
 #[test]
 fn certificate_that_cannot_be_used_is_told() {
-    let ground = Ground::new(PYTHON);
-    let (settings, _) = certify(&ground);
-    let (certificate, key) = (ground.home().join("tls.crt"), ground.home().join("tls.key"));
+    let home = TestHome::new(PYTHON);
+    let (settings, _) = certify(&home);
+    let (certificate, key) = (home.path().join("tls.crt"), home.path().join("tls.key"));
     let good = (fs::read(&certificate).unwrap(), fs::read(&key).unwrap());
-    let other = Ground::new(PYTHON);
+    let other = TestHome::new(PYTHON);
     certify(&other);
-    let foreign = fs::read(other.home().join("tls.key")).unwrap();
+    let foreign = fs::read(other.path().join("tls.key")).unwrap();
     let cases: [(&[u8], &[u8], &str); 4] = [
         (b"no certificate", &good.1, "tls.crt"),
         (&good.0, b"no key", "tls.key"),
@@ -153,7 +153,7 @@ fn certificate_that_cannot_be_used_is_told() {
     for (certificate_text, key_text, named) in cases {
         fs::write(&certificate, certificate_text).unwrap();
         fs::write(&key, key_text).unwrap();
-        let ran = finish(&mut command(&ground, &settings));
+        let ran = finish(&mut serve_command(&home, &settings));
         assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
         assert!(ran.stderr.contains(named) && !ran.stderr.contains("panicked"), "{ran:?}");
     }
@@ -162,46 +162,46 @@ fn certificate_that_cannot_be_used_is_told() {
 #[test]
 fn top_trusts_whom_it_is_told_to() {
     let secured = Secured::new();
-    let port = secured.served.admin.address.port();
-    let certificate = secured.served.ground().home().join("tls.crt");
-    let refused = top(&secured.served, "localhost", None);
+    let port = secured.server.admin.address.port();
+    let certificate = secured.server.home().path().join("tls.crt");
+    let refused = top(&secured.server, "localhost", None);
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
     expect![[r"
         silica: the certificate of https://localhost:PORT is not trusted; if it is its own, give it by --ca
           because: invalid peer certificate: UnknownIssuer
     "]]
     .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));
-    let looked = top(&secured.served, "localhost", Some(&certificate));
+    let looked = top(&secured.server, "localhost", Some(&certificate));
     assert_eq!(looked.status, 0, "{looked:?}");
     assert_eq!(looked.json()["sandboxes"], json!([]), "{looked:?}");
 }
 
 #[test]
 fn certificate_that_may_sign_others_is_trusted_if_it_is_the_very_one() {
-    let ground = Ground::new(PYTHON);
-    let (settings, _) = install(&ground, signing_certificate());
-    let served = Served::over(ground, settings, None);
-    let certificate = served.ground().home().join("tls.crt");
-    let looked = top(&served, "localhost", Some(&certificate));
+    let home = TestHome::new(PYTHON);
+    let (settings, _) = install(&home, signing_certificate());
+    let server = TestServer::over(home, settings, None);
+    let certificate = server.home().path().join("tls.crt");
+    let looked = top(&server, "localhost", Some(&certificate));
     assert_eq!(looked.status, 0, "{looked:?}");
-    let another = served.ground().home().join("another.crt");
+    let another = server.home().path().join("another.crt");
     fs::write(&another, signing_certificate().cert.pem()).unwrap();
     for (host, trusted, reason) in [
         ("localhost", &another, "CaUsedAsEndEntity"),
         ("127.0.0.1", &certificate, "not valid for name"),
     ] {
-        let refused = top(&served, host, Some(trusted));
+        let refused = top(&server, host, Some(trusted));
         assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
         assert!(refused.stderr.contains(reason), "{refused:?}");
     }
 }
 
 /// Looks at a server by one of its names, with trust in a certificate.
-fn top(served: &Served, host: &str, trusted: Option<&Path>) -> Ran {
-    let port = served.admin.address.port();
+fn top(server: &TestServer, host: &str, trusted: Option<&Path>) -> CommandOutput {
+    let port = server.admin.address.port();
     let mut command = Command::new(SILICA);
     command.env_clear().env("SILICA_URL", format!("https://{host}:{port}"));
-    command.env("SILICA_KEY", served.admin.key.as_ref().unwrap()).args(["top", "--json"]);
+    command.env("SILICA_KEY", server.admin.key.as_ref().unwrap()).args(["top", "--json"]);
     if let Some(trusted) = trusted {
         command.arg("--ca").arg(trusted);
     }

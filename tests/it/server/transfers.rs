@@ -4,8 +4,8 @@ use std::io::Read;
 
 use serde_json::json;
 
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually, status_of};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually, status_of};
 
 const MIB: usize = 1 << 20;
 
@@ -20,46 +20,46 @@ fn memory(pid: u32) -> u64 {
     kilobytes.split(' ').next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
-fn roomy(served: &Served) -> Sandbox {
+fn roomy(server: &TestServer) -> TestSandbox {
     let limits = json!({"memory_bytes": 512 * MIB, "disk_bytes": 200 * MIB});
-    Sandbox::new(&served.admin, &json!({"limits": limits}))
+    TestSandbox::new(&server.admin, &json!({"limits": limits}))
 }
 
 #[test]
 fn large_file_goes_up_and_down_at_constant_memory() {
     const PIECES: usize = 100;
-    let served = Served::new();
-    let sandbox = roomy(&served);
+    let server = TestServer::new();
+    let sandbox = roomy(&server);
     let path = sandbox.at("/files/content?path=large");
     sandbox.client.put(&path, b"warm").expect(201);
-    let before = memory(served.pid());
+    let before = memory(server.pid());
     let mut most = before;
-    let mut wire = sandbox.client.connect();
+    let mut connection = sandbox.client.connect();
     let head = sandbox.client.head("PUT", &path, &[], PIECES * MIB);
-    wire.send(head.as_bytes()).unwrap();
+    connection.send(head.as_bytes()).unwrap();
     for number in 0..PIECES {
-        wire.send(&piece(number)).unwrap();
-        most = most.max(memory(served.pid()));
+        connection.send(&piece(number)).unwrap();
+        most = most.max(memory(server.pid()));
     }
-    let answer = wire.read_head("PUT").expect(200);
+    let answer = connection.read_head("PUT").expect(200);
     assert_eq!(answer.status, 200);
-    let (answer, mut wire) = sandbox.client.begin("GET", &path, &[], b"");
+    let (answer, mut connection) = sandbox.client.begin("GET", &path, &[], b"");
     assert_eq!(answer.header("content-length"), Some(&*(PIECES * MIB).to_string()));
     let mut buffer = vec![0; MIB];
     for number in 0..PIECES {
-        wire.read_exact(&mut buffer).unwrap();
+        connection.read_exact(&mut buffer).unwrap();
         assert!(buffer == piece(number), "piece {number} is wrong");
-        most = most.max(memory(served.pid()));
+        most = most.max(memory(server.pid()));
     }
-    assert_eq!(wire.read(&mut buffer).unwrap(), 0);
+    assert_eq!(connection.read(&mut buffer).unwrap(), 0);
     // Far less than the file, far more than what is on its way at once.
     assert!(most < before + 40 * MIB as u64, "it grew from {before} to {most}");
 }
 
 #[test]
 fn body_of_unknown_length_is_taken() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let path = sandbox.at("/files/content?path=f");
     let chunked = [("Transfer-Encoding", "chunked")];
     let body = b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
@@ -73,26 +73,26 @@ fn body_of_unknown_length_is_taken() {
 /// As curl does with every larger upload.
 #[test]
 fn client_that_asks_before_it_sends_is_answered() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let (path, expect) = (sandbox.at("/files/content?path=f"), [("Expect", "100-continue")]);
-    let mut wire = sandbox.client.connect();
+    let mut connection = sandbox.client.connect();
     let head = sandbox.client.head("PUT", &path, &expect, 3);
-    wire.send(head.as_bytes()).unwrap();
-    assert_eq!(wire.read_head("PUT").status, 100);
-    wire.send(b"abc").unwrap();
-    assert_eq!(wire.read_head("PUT").status, 201);
+    connection.send(head.as_bytes()).unwrap();
+    assert_eq!(connection.read_head("PUT").status, 100);
+    connection.send(b"abc").unwrap();
+    assert_eq!(connection.read_head("PUT").status, 201);
     let nobody = sandbox.client.with_key(None);
-    let mut wire = nobody.connect();
-    wire.send(nobody.head("PUT", &path, &expect, 3).as_bytes()).unwrap();
-    assert_eq!(wire.read_head("PUT").status, 401);
+    let mut connection = nobody.connect();
+    connection.send(nobody.head("PUT", &path, &expect, 3).as_bytes()).unwrap();
+    assert_eq!(connection.read_head("PUT").status, 401);
 }
 
 #[test]
 fn full_disk_is_told_and_leaves_the_old_file() {
-    let served = Served::new();
+    let server = TestServer::new();
     let limits = json!({"disk_bytes": 8 * MIB, "file_bytes": 100 * MIB});
-    let sandbox = Sandbox::new(&served.admin, &json!({"limits": limits}));
+    let sandbox = TestSandbox::new(&server.admin, &json!({"limits": limits}));
     let path = |name: &str| sandbox.at(&format!("/files/content?path={name}"));
     sandbox.client.put(&path("kept"), b"old").expect(201);
     sandbox.client.put(&path("most"), &vec![1; 6 * MIB]).expect(201);
@@ -117,14 +117,14 @@ fn full_disk_is_told_and_leaves_the_old_file() {
 
 #[test]
 fn client_that_leaves_in_the_middle_changes_nothing() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let path = sandbox.at("/files/content?path=f");
     sandbox.client.put(&path, b"old").expect(201);
     let used = || sandbox.get("/usage").expect(200).json()["now"]["disk_bytes"].as_u64().unwrap();
     let before = used();
     for way in 0..3 {
-        let mut wire = sandbox.client.connect();
+        let mut connection = sandbox.client.connect();
         let chunked = [("Transfer-Encoding", "chunked")];
         let (headers, sent): (&[_], Vec<u8>) = match way {
             0 => (&[], vec![1; MIB]),
@@ -132,44 +132,45 @@ fn client_that_leaves_in_the_middle_changes_nothing() {
             _ => (&[], Vec::new()),
         };
         let head = sandbox.client.head("PUT", &path, headers, 4 * MIB);
-        wire.send(&[head.as_bytes(), &sent].concat()).unwrap();
+        connection.send(&[head.as_bytes(), &sent].concat()).unwrap();
         if way == 1 {
-            wire.end_sending();
-            let answer = wire.try_read_head("PUT");
+            connection.end_sending();
+            let answer = connection.try_read_head("PUT");
             assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status == 400));
         }
-        drop(wire);
+        drop(connection);
         assert_eq!(sandbox.client.get(&path).expect(200).body, b"old");
     }
-    assert!(eventually(PATIENCE, || used() == before), "{} and not {before}", used());
+    assert!(eventually(TIMEOUT, || used() == before), "{} and not {before}", used());
     // The same with an archive, and in the middle of a download.
-    let mut wire = sandbox.client.connect();
+    let mut connection = sandbox.client.connect();
     let head = sandbox.client.head("PUT", &sandbox.at("/files/archive?path=d"), &[], 4 * MIB);
-    wire.send(&[head.as_bytes(), &[0; 100]].concat()).unwrap();
-    drop(wire);
+    connection.send(&[head.as_bytes(), &[0; 100]].concat()).unwrap();
+    drop(connection);
     sandbox.client.put(&path, &vec![1; 20 * MIB]).expect(200);
     for _ in 0..5 {
-        let (_, mut wire) = sandbox.client.begin("GET", &path, &[], b"");
-        wire.read_exact(&mut [0; 1000]).unwrap();
+        let (_, mut connection) = sandbox.client.begin("GET", &path, &[], b"");
+        connection.read_exact(&mut [0; 1000]).unwrap();
     }
     sandbox.client.delete(&sandbox.path).expect(204);
-    served.assert_works();
+    server.assert_works();
 }
 
 #[test]
 fn file_that_changes_while_it_is_read_ends_the_answer() {
-    let served = Served::new();
-    let sandbox = roomy(&served);
+    let server = TestServer::new();
+    let sandbox = roomy(&server);
     sandbox.client.put(&sandbox.at("/files/content?path=f"), &vec![1; 20 * MIB]).expect(201);
-    let (answer, mut wire) =
+    let (answer, mut connection) =
         sandbox.client.begin("GET", &sandbox.at("/files/content?path=f"), &[], b"");
     assert_eq!(answer.status, 200);
-    wire.read_exact(&mut [0; 1000]).unwrap();
+    connection.read_exact(&mut [0; 1000]).unwrap();
     sandbox.run("import os; os.truncate('f', 10)");
     // Cut short, which the announced length shows; not filled up, and not left hanging.
-    assert!(wire.read_body().is_err());
+    assert!(connection.read_body().is_err());
     sandbox.run("open('f', 'wb').write(bytes(1000))");
-    let (_, mut wire) = sandbox.client.begin("GET", &sandbox.at("/files/content?path=f"), &[], b"");
+    let (_, mut connection) =
+        sandbox.client.begin("GET", &sandbox.at("/files/content?path=f"), &[], b"");
     sandbox.run("open('f', 'ab').write(bytes(1000))");
-    assert_eq!(wire.read_body().unwrap().len(), 1000);
+    assert_eq!(connection.read_body().unwrap().len(), 1000);
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 
 use crate::harness::http::Client;
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, Ran, SILICA, eventually, finish};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{CommandOutput, SILICA, TIMEOUT, eventually, finish};
 
 /// A policy that asks about one function and blocks another.
 const ASKS: &str = "name = 'asks'\n\
@@ -19,17 +19,17 @@ const ASKS: &str = "name = 'asks'\n\
 
 /// A server, its admin, a key that may approve, and a sandbox of a key that may not.
 struct Scene {
-    served: Served,
+    server: TestServer,
     boss: Client,
-    sandbox: Sandbox,
+    sandbox: TestSandbox,
 }
 
 impl Scene {
     fn new(settings: &[&str]) -> Self {
-        let served = Served::with(settings);
-        let boss = new_key(&served, &json!({"name": "boss", "approve": true}));
-        let sandbox = Sandbox::new(&served.tenant(), &json!({}));
-        Self { served, boss, sandbox }
+        let server = TestServer::with(settings);
+        let boss = new_key(&server, &json!({"name": "boss", "approve": true}));
+        let sandbox = TestSandbox::new(&server.tenant(), &json!({}));
+        Self { server, boss, sandbox }
     }
 
     /// Has code wait; returns the cell and the approval's id.
@@ -49,7 +49,7 @@ impl Scene {
 
     /// What the audit log says beside executions, newest last.
     fn notes(&self) -> Vec<Value> {
-        let path = self.served.ground().home().join(DATABASE_NAME);
+        let path = self.server.home().path().join(DATABASE_NAME);
         let store = Store::open(&path, StoreOptions::new(Access::ReadOnly)).unwrap();
         let records = store.audit().tail(1000).wait().unwrap();
         let bodies = records.iter().map(|record| serde_json::from_str(&record.body).unwrap());
@@ -68,9 +68,9 @@ fn decide(by: &Client, id: &str, verb: &str) -> crate::harness::http::Response {
     by.post(&format!("/v1/approvals/{id}/{verb}"), &json!({"reason": "because"}))
 }
 
-fn new_key(served: &Served, body: &Value) -> Client {
-    let key = served.admin.post("/v1/keys", body).expect(201).json();
-    served.admin.with_key(key["key"].as_str())
+fn new_key(server: &TestServer, body: &Value) -> Client {
+    let key = server.admin.post("/v1/keys", body).expect(201).json();
+    server.admin.with_key(key["key"].as_str())
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn findings_that_only_warn_are_in_the_answer_and_the_audit_log() {
     assert_eq!(cell["findings"][0]["action"], "warn");
     let quiet = scene.sandbox.run("1 + 1");
     assert!(quiet.get("findings").is_none() && quiet.get("policy").is_none(), "{quiet}");
-    let executions = scene.served.admin.get("/v1/audit?limit=10").expect(200).json();
+    let executions = scene.server.admin.get("/v1/audit?limit=10").expect(200).json();
     let checks: Vec<&Value> = executions["executions"]
         .as_array()
         .unwrap()
@@ -166,7 +166,7 @@ fn what_is_approved_runs_and_tells_so() {
     assert_eq!((&done["outcome"], &done["approval"]["state"]), (&json!("ok"), &json!("approved")));
     scene.assert_noted("approval_asked", &id);
     scene.assert_noted("approval_approved", &id);
-    let executions = scene.served.admin.get("/v1/audit?text=ran").expect(200).json();
+    let executions = scene.server.admin.get("/v1/audit?text=ran").expect(200).json();
     let begin = &executions["executions"][0]["begin"];
     assert_eq!(begin["details"]["approval"], *id);
     assert_eq!(begin["details"]["approved_sha256"], shown["sha256"]);
@@ -207,7 +207,7 @@ fn the_second_decision_comes_too_late() {
     assert_eq!(late.problem(), (409, "already_decided".to_owned()));
     // However many decide at once, one does.
     let (cell, contested) = scene.park("print(3)");
-    let (boss, admin) = (scene.boss.clone(), scene.served.admin.clone());
+    let (boss, admin) = (scene.boss.clone(), scene.server.admin.clone());
     let path = format!("/v1/approvals/{contested}");
     let deciding: Vec<_> =
         [(boss.clone(), "approve"), (admin.clone(), "approve"), (boss, "deny"), (admin, "deny")]
@@ -226,7 +226,7 @@ fn the_second_decision_comes_too_late() {
 fn only_those_who_may_decide_and_not_about_their_own() {
     let scene = Scene::new(&[]);
     let (_, id) = scene.park("print(1)");
-    let other = scene.served.tenant();
+    let other = scene.server.tenant();
     for client in [&scene.sandbox.client, &other] {
         assert_eq!(decide(client, &id, "approve").problem(), (403, "forbidden".to_owned()));
     }
@@ -236,14 +236,14 @@ fn only_those_who_may_decide_and_not_about_their_own() {
     let own = scene.sandbox.client.get(&format!("/v1/approvals/{id}")).expect(200).json();
     assert_eq!(own["code"], "print(1)");
     // Not even an admin approves what it asked for itself, but it may take it back.
-    let sandbox = scene.served.sandbox();
+    let sandbox = scene.server.sandbox();
     let cell =
         sandbox.post("/cells", &json!({"code": "print(2)", "policy": ASKS})).expect(202).json();
     let own = cell["approval"]["id"].as_str().unwrap();
-    let refused = decide(&scene.served.admin, own, "approve");
+    let refused = decide(&scene.server.admin, own, "approve");
     assert_eq!(refused.problem(), (403, "own_approval".to_owned()));
     scene.assert_noted("approval_refused", own);
-    decide(&scene.served.admin, own, "deny").expect(200);
+    decide(&scene.server.admin, own, "deny").expect(200);
     for id in ["apr_0", "nonsense", "apr_00000000000000000000"] {
         assert_eq!(
             decide(&scene.boss, id, "deny").problem(),
@@ -255,11 +255,11 @@ fn only_those_who_may_decide_and_not_about_their_own() {
 #[test]
 fn an_operator_may_let_keys_approve_their_own() {
     let scene = Scene::new(&["approvals.self=true"]);
-    let sandbox = scene.served.sandbox();
+    let sandbox = scene.server.sandbox();
     let cell =
         sandbox.post("/cells", &json!({"code": "print(2)", "policy": ASKS})).expect(202).json();
     let id = cell["approval"]["id"].as_str().unwrap();
-    decide(&scene.served.admin, id, "approve").expect(200);
+    decide(&scene.server.admin, id, "approve").expect(200);
     assert_eq!(sandbox.ended(cell["id"].as_str().unwrap())["stdout"], "2\n");
 }
 
@@ -316,8 +316,8 @@ fn an_approval_after_the_sandbox_died_runs_nothing() {
 fn a_restart_keeps_what_waits_and_says_that_it_cannot_run() {
     let mut scene = Scene::new(&[]);
     let (_, id) = scene.park("print('kept')");
-    scene.served = scene.served.kill_and_restart();
-    let boss = scene.served.admin.with_key(scene.boss.key.as_deref());
+    scene.server = scene.server.kill_and_restart();
+    let boss = scene.server.admin.with_key(scene.boss.key.as_deref());
     let listed = boss.get("/v1/approvals").expect(200).json();
     let kept = &listed["approvals"][0];
     assert_eq!((&kept["id"], &kept["code"]), (&json!(id), &json!("print('kept')")));
@@ -366,9 +366,9 @@ fn one_key_cannot_have_everything_wait() {
     assert_eq!(cells["cells"].as_array().unwrap().len(), 21);
 }
 
-fn silica(scene: &Scene, key: &Client, arguments: &[&str]) -> Ran {
+fn silica(scene: &Scene, key: &Client, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(SILICA);
-    let url = format!("http://{}", scene.served.admin.address);
+    let url = format!("http://{}", scene.server.admin.address);
     let key = key.key.as_deref().unwrap();
     finish(
         command
@@ -407,7 +407,7 @@ fn the_terminal_lists_shows_approves_and_denies() {
 /// Takes one request, answers with this status, and returns its head and body.
 fn take(listener: &TcpListener, status: &str) -> (String, String) {
     let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -453,7 +453,7 @@ fn the_outside_is_told_signed_and_again_if_it_fails() {
     let (_, body) = take(&listener, "200 OK");
     assert!(body.contains("approval.denied"), "{body}");
     let waits = || scene.boss.get("/v1/approvals").json()["approvals"] == json!([]);
-    assert!(eventually(PATIENCE, waits));
+    assert!(eventually(TIMEOUT, waits));
 }
 
 /// The same by somebody else's hands.
@@ -467,8 +467,8 @@ fn hmac(file: &std::path::Path, message: &str) -> String {
 
 #[test]
 fn settings_that_cannot_be_had_end_the_start() {
-    let ground = crate::harness::Ground::new(crate::harness::PYTHON);
-    let missing = ground.here().join("missing.toml");
+    let home = crate::harness::TestHome::new(crate::harness::PYTHON);
+    let missing = home.working_directory().join("missing.toml");
     let minimum = format!("policy.minimum={}", missing.display());
     for (settings, said) in [
         (vec![minimum], "missing.toml"),
@@ -476,7 +476,7 @@ fn settings_that_cannot_be_had_end_the_start() {
         (vec!["policy.default=lax".to_owned()], "policy.default"),
         (vec!["approvals.self=maybe".to_owned()], "true or false"),
     ] {
-        let mut command = crate::harness::server::command(&ground, &settings);
+        let mut command = crate::harness::server::serve_command(&home, &settings);
         let ran = finish(&mut command);
         assert_eq!(ran.status, 125, "{ran:?}");
         assert!(ran.stderr.contains(said), "{ran:?}");

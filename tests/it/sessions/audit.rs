@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::Client;
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
 fn executions(client: &Client, query: &str) -> Vec<Value> {
     let answer = client.get(&format!("/v1/audit?{query}")).expect(200).json();
@@ -25,17 +25,17 @@ fn told(client: &Client, query: &str) -> Vec<(String, String, String)> {
 }
 
 #[track_caller]
-fn assert_whole(served: &Served) -> Value {
-    let verdict = served.admin.get("/v1/audit/verify").expect(200).json();
+fn assert_whole(server: &TestServer) -> Value {
+    let verdict = server.admin.get("/v1/audit/verify").expect(200).json();
     assert_eq!(verdict["ok"], true, "{verdict}");
     verdict
 }
 
 #[test]
 fn everything_that_runs_has_a_beginning_and_an_end() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
-    served.admin.post("/v1/run", &json!({"code": "run"})).expect(200);
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    server.admin.post("/v1/run", &json!({"code": "run"})).expect(200);
     sandbox.run("good = 1");
     sandbox.run("1 / 0");
     sandbox.run("import os; os._exit(1)");
@@ -48,8 +48,8 @@ fn everything_that_runs_has_a_beginning_and_an_end() {
     assert_eq!(sandbox.get(&format!("/cells/{waiting}")).json()["state"], "queued");
     assert_eq!(sandbox.get(&format!("/cells/{busy}")).json()["state"], "running");
     sandbox.client.delete(&sandbox.path).expect(204);
-    let unfinished = || executions(&served.admin, "outcome=unfinished").len();
-    assert!(eventually(PATIENCE, || unfinished() == 0), "{} are open", unfinished());
+    let unfinished = || executions(&server.admin, "outcome=unfinished").len();
+    assert!(eventually(TIMEOUT, || unfinished() == 0), "{} are open", unfinished());
     let expected = [
         ("run", "run", "raised"),
         ("cell", "good = 1", "ok"),
@@ -65,69 +65,69 @@ fn everything_that_runs_has_a_beginning_and_an_end() {
     let expected = expected.map(|(activity, code, outcome)| {
         (activity.to_owned(), code.to_owned(), outcome.to_owned())
     });
-    assert_eq!(told(&served.admin, ""), expected);
-    assert_eq!(told(&served.admin, &format!("sandbox={}", sandbox.id)).len(), 9);
-    assert_eq!(told(&served.admin, "text=exit")[0].1, "import os; os._exit(1)");
-    assert_eq!(told(&served.admin, "limit=2").len(), 2);
-    assert_eq!(told(&served.admin, "until=2000-01-01T00:00:00Z").len(), 0);
-    assert_eq!(assert_whole(&served)["unfinished"], json!(0));
+    assert_eq!(told(&server.admin, ""), expected);
+    assert_eq!(told(&server.admin, &format!("sandbox={}", sandbox.id)).len(), 9);
+    assert_eq!(told(&server.admin, "text=exit")[0].1, "import os; os._exit(1)");
+    assert_eq!(told(&server.admin, "limit=2").len(), 2);
+    assert_eq!(told(&server.admin, "until=2000-01-01T00:00:00Z").len(), 0);
+    assert_eq!(assert_whole(&server)["unfinished"], json!(0));
 }
 
 #[test]
 fn killed_server_leaves_the_truth() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run("done = 1");
     sandbox.start_until_up("print('up', flush=True); import time; time.sleep(600)");
-    let ended = Sandbox::new(&served.admin, &json!({}));
-    served.admin.delete(&ended.path).expect(204);
-    let served = served.kill_and_restart();
-    let again = Sandbox { client: served.admin.clone(), ..sandbox };
+    let ended = TestSandbox::new(&server.admin, &json!({}));
+    server.admin.delete(&ended.path).expect(204);
+    let server = server.kill_and_restart();
+    let again = TestSandbox { client: server.admin.clone(), ..sandbox };
     assert_eq!(
         again.state(),
         ("lost".to_owned(), Some("the server stopped without ending it".to_owned()))
     );
-    let ended = Sandbox { client: served.admin.clone(), ..ended };
+    let ended = TestSandbox { client: server.admin.clone(), ..ended };
     assert_eq!(ended.state().0, "ended");
     let cell = again.get("/cells/c1");
     assert_eq!(cell.problem(), (409, "sandbox_ended".to_owned()));
     assert!(cell.text().contains("the server stopped"), "{}", cell.text());
-    let outcomes: Vec<String> = told(&served.admin, "").into_iter().map(|told| told.2).collect();
+    let outcomes: Vec<String> = told(&server.admin, "").into_iter().map(|told| told.2).collect();
     assert_eq!(outcomes, ["ok", "unfinished"]);
-    assert_eq!(assert_whole(&served)["unfinished"], json!(1));
-    let listed = served.admin.get("/v1/sandboxes?state=lost").expect(200).json();
+    assert_eq!(assert_whole(&server)["unfinished"], json!(1));
+    let listed = server.admin.get("/v1/sandboxes?state=lost").expect(200).json();
     assert_eq!(listed["sandboxes"].as_array().unwrap().len(), 1);
-    served.assert_works();
+    server.assert_works();
 }
 
 #[test]
 fn killed_again_and_again_the_chain_holds() {
-    let mut served = Served::new();
+    let mut server = TestServer::new();
     for round in 0..4 {
-        let client = served.admin.clone();
+        let client = server.admin.clone();
         let running = std::thread::spawn(move || {
-            let mut wire = client.connect();
+            let mut connection = client.connect();
             let body = json!({"code": "pass"}).to_string();
             let request = client.head("POST", "/v1/run", &[], body.len()) + &body;
             // For as long as there is somebody to answer.
-            while wire.send(request.as_bytes()).is_ok()
-                && wire.try_read_head("POST").is_ok_and(|answer| answer.status == 200)
-                && wire.read_body().is_ok()
+            while connection.send(request.as_bytes()).is_ok()
+                && connection.try_read_head("POST").is_ok_and(|answer| answer.status == 200)
+                && connection.read_body().is_ok()
             {}
         });
-        let ran = |served: &Served| executions(&served.admin, "outcome=ok").len();
-        assert!(eventually(PATIENCE, || ran(&served) > 3 * round));
-        served = served.kill_and_restart();
+        let ran = |server: &TestServer| executions(&server.admin, "outcome=ok").len();
+        assert!(eventually(TIMEOUT, || ran(&server) > 3 * round));
+        server = server.kill_and_restart();
         running.join().unwrap();
-        assert_whole(&served);
+        assert_whole(&server);
     }
 }
 
 #[test]
 fn code_is_kept_as_the_operator_wants() {
-    let served = Served::with(&["audit.code=digest"]);
-    served.admin.post("/v1/run", &json!({"code": "secret = 1"})).expect(200);
-    let executions = executions(&served.admin, "");
+    let server = TestServer::with(&["audit.code=digest"]);
+    server.admin.post("/v1/run", &json!({"code": "secret = 1"})).expect(200);
+    let executions = executions(&server.admin, "");
     let code = &executions[0]["begin"]["code"];
     assert_eq!(code["bytes"], 10);
     assert!(code["sha256"].is_string() && code.get("text").is_none(), "{code}");

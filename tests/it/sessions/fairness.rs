@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
 const SLEEP: &str = "print('up', flush=True)\nimport time; time.sleep(600)";
 
 #[test]
 fn too_many_requests_are_told_when_to_come_back() {
-    let served = Served::with(&["quota.requests_per_second=1", "quota.request_burst=20"]);
-    let (one, other) = (served.tenant(), served.tenant());
+    let server = TestServer::with(&["quota.requests_per_second=1", "quota.request_burst=20"]);
+    let (one, other) = (server.tenant(), server.tenant());
     let limited = (0..1000).map(|_| one.get("/v1/stats")).find(|answer| answer.status != 200);
     let limited = limited.unwrap();
     assert_eq!(limited.problem(), (429, "rate_limited".to_owned()));
@@ -18,33 +18,33 @@ fn too_many_requests_are_told_when_to_come_back() {
     assert!((1..=60).contains(&seconds), "{seconds}");
     other.get("/v1/stats").expect(200);
     one.with_key(None).get("/healthz").expect(200);
-    assert!(eventually(PATIENCE, || one.get("/v1/stats").status == 200));
+    assert!(eventually(TIMEOUT, || one.get("/v1/stats").status == 200));
 }
 
 #[test]
 fn sandboxes_of_a_key_are_counted() {
-    let served = Served::with(&["quota.sandboxes=2", "sandboxes.count_max=3"]);
-    let (one, other) = (served.tenant(), served.tenant());
-    let kept = [Sandbox::new(&one, &json!({})), Sandbox::new(&one, &json!({}))];
+    let server = TestServer::with(&["quota.sandboxes=2", "sandboxes.count_max=3"]);
+    let (one, other) = (server.tenant(), server.tenant());
+    let kept = [TestSandbox::new(&one, &json!({})), TestSandbox::new(&one, &json!({}))];
     for path in ["/v1/sandboxes", "/v1/run"] {
         let refused = one.post(path, &json!({"code": "1"}));
         let refused = if path == "/v1/run" { refused } else { one.post(path, &json!({})) };
         assert_eq!(refused.problem(), (429, "quota_exceeded".to_owned()));
         assert!(refused.header("retry-after").is_some());
     }
-    let others = Sandbox::new(&other, &json!({}));
+    let others = TestSandbox::new(&other, &json!({}));
     // The whole server is full.
     assert_eq!(other.post("/v1/sandboxes", &json!({})).problem().1, "quota_exceeded");
     one.delete(&kept[0].path).expect(204);
-    assert!(eventually(PATIENCE, || one.post("/v1/run", &json!({"code": "1"})).status == 200));
+    assert!(eventually(TIMEOUT, || one.post("/v1/run", &json!({"code": "1"})).status == 200));
     assert_eq!(others.print("print(1)"), "1");
 }
 
 #[test]
 fn queue_of_a_key_is_bounded() {
-    let served = Served::with(&["quota.cells_queued=3", "quota.cells_running=1"]);
-    let (one, other) = (served.tenant(), served.tenant());
-    let sandbox = Sandbox::new(&one, &json!({}));
+    let server = TestServer::with(&["quota.cells_queued=3", "quota.cells_running=1"]);
+    let (one, other) = (server.tenant(), server.tenant());
+    let sandbox = TestSandbox::new(&one, &json!({}));
     let running = sandbox.start_until_up(SLEEP);
     let queued: Vec<_> = (0..3).map(|_| sandbox.start(&json!({"code": "1"}))).collect();
     let refused = sandbox.post("/cells", &json!({"code": "1"}));
@@ -65,9 +65,10 @@ fn queue_of_a_key_is_bounded() {
 
 #[test]
 fn queue_of_the_server_is_bounded() {
-    let served = Served::with(&["cells.queue_max=2", "cells.running_max=1"]);
-    let (one, other) = (served.tenant(), served.tenant());
-    let (first, second) = (Sandbox::new(&one, &json!({})), Sandbox::new(&other, &json!({})));
+    let server = TestServer::with(&["cells.queue_max=2", "cells.running_max=1"]);
+    let (one, other) = (server.tenant(), server.tenant());
+    let (first, second) =
+        (TestSandbox::new(&one, &json!({})), TestSandbox::new(&other, &json!({})));
     let running = first.start_until_up(SLEEP);
     let queued = [first.start(&json!({"code": "1"})), first.start(&json!({"code": "1"}))];
     let refused = second.post("/cells", &json!({"code": "1"}));
@@ -83,30 +84,30 @@ fn queue_of_the_server_is_bounded() {
 /// at once, and what it wants beside that comes in turn.
 #[test]
 fn one_key_does_not_starve_another() {
-    let served = Served::with(&[
+    let server = TestServer::with(&[
         "cells.running_max=4",
         "cells.queue_max=1000",
         "quota.cells_queued=1000",
         "quota.cells_running=100",
         "quota.request_burst=10000",
     ]);
-    let (many, single) = (served.tenant(), served.tenant());
-    let crowd: Vec<Sandbox> = (0..8).map(|_| Sandbox::new(&many, &json!({}))).collect();
-    let lonely = Sandbox::new(&single, &json!({}));
+    let (many, single) = (server.tenant(), server.tenant());
+    let crowd: Vec<TestSandbox> = (0..8).map(|_| TestSandbox::new(&many, &json!({}))).collect();
+    let lonely = TestSandbox::new(&single, &json!({}));
     let endless = json!({"code": "import time; time.sleep(600)", "timeout_seconds": 900});
-    let cells: Vec<(&Sandbox, String)> = (0..200)
+    let cells: Vec<(&TestSandbox, String)> = (0..200)
         .map(|number| {
             let sandbox = &crowd[number % crowd.len()];
             (sandbox, sandbox.start(&endless))
         })
         .collect();
     let running = || {
-        let state = |(sandbox, cell): &&(&Sandbox, String)| {
+        let state = |(sandbox, cell): &&(&TestSandbox, String)| {
             sandbox.get(&format!("/cells/{cell}")).json()["state"] == "running"
         };
         cells.iter().take(16).filter(state).collect::<Vec<_>>()
     };
-    assert!(eventually(PATIENCE, || running().len() == 4));
+    assert!(eventually(TIMEOUT, || running().len() == 4));
     for _ in 0..3 {
         assert_eq!(lonely.print("print('mine')"), "mine");
     }
@@ -114,7 +115,7 @@ fn one_key_does_not_starve_another() {
     // With one that runs it is as everybody else. The first place that is freed was lent; each of the next
     // goes to somebody: to its cell at the latest as the second.
     lonely.start(&endless);
-    let other = Sandbox::new(&single, &json!({}));
+    let other = TestSandbox::new(&single, &json!({}));
     let own = other.start(&json!({"code": "print('mine too')"}));
     let queued = || other.get(&format!("/cells/{own}")).json()["state"] == "queued";
     assert!(queued());
@@ -131,12 +132,12 @@ fn one_key_does_not_starve_another() {
 
 #[test]
 fn uploads_and_output_are_counted() {
-    let served = Served::with(&[
+    let server = TestServer::with(&[
         "quota.upload_bytes_per_minute=1000000",
         "quota.output_bytes_per_minute=1000000",
     ]);
-    let (one, other) = (served.tenant(), served.tenant());
-    let sandbox = Sandbox::new(&one, &json!({}));
+    let (one, other) = (server.tenant(), server.tenant());
+    let sandbox = TestSandbox::new(&one, &json!({}));
     let path = sandbox.at("/files/content?path=f");
     one.put(&path, &vec![0; 600_000]).expect(201);
     let refused = one.put(&path, &vec![0; 900_000]);
@@ -145,17 +146,17 @@ fn uploads_and_output_are_counted() {
     sandbox.run("print('x' * 2_000_000)");
     let refused = sandbox.post("/cells", &json!({"code": "1"}));
     assert_eq!(refused.problem(), (429, "quota_exceeded".to_owned()));
-    let others = Sandbox::new(&other, &json!({}));
+    let others = TestSandbox::new(&other, &json!({}));
     other.put(&others.at("/files/content?path=f"), &vec![0; 600_000]).expect(201);
     assert_eq!(others.print("print(1)"), "1");
 }
 
 #[test]
 fn many_clients_at_once_all_get_their_answer() {
-    let served = Served::with(&["quota.sandboxes=100"]);
+    let server = TestServer::with(&["quota.sandboxes=100"]);
     let clients: Vec<_> = (0..30)
         .map(|number: u32| {
-            let client = served.admin.clone();
+            let client = server.admin.clone();
             std::thread::spawn(move || {
                 let body = json!({"code": format!("print({number})")});
                 client.post("/v1/run", &body).expect(200).json()["stdout"].clone()
@@ -165,6 +166,6 @@ fn many_clients_at_once_all_get_their_answer() {
     for (number, client) in clients.into_iter().enumerate() {
         assert_eq!(client.join().unwrap(), format!("{number}\n"));
     }
-    let stats = || served.admin.get("/v1/stats").json()["sandboxes"].as_u64().unwrap();
-    assert!(eventually(PATIENCE, || stats() == 0));
+    let stats = || server.admin.get("/v1/stats").json()["sandboxes"].as_u64().unwrap();
+    assert!(eventually(TIMEOUT, || stats() == 0));
 }

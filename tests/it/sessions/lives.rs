@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, eventually};
 
 #[test]
 fn lost_interpreter_is_told_and_replaced() {
-    let served = Served::new();
+    let server = TestServer::new();
     let limits = json!({"memory_bytes": 256 << 20, "disk_bytes": 16 << 20, "cpu_seconds": 60});
-    let sandbox = Sandbox::new(&served.admin, &json!({"limits": limits}));
+    let sandbox = TestSandbox::new(&server.admin, &json!({"limits": limits}));
     sandbox.run("open('kept', 'w').write('kept')");
     for (code, outcome, exit_code) in [
         ("import os; os.abort()", "crashed", 134),
@@ -37,21 +37,21 @@ fn lost_interpreter_is_told_and_replaced() {
 
 #[test]
 fn interpreter_that_ends_between_cells_is_replaced() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let code = "import os, threading, time\n\
                 def end():\n while not os.path.exists('go'): time.sleep(0.01)\n os._exit(1)\n\
                 threading.Thread(target=end).start()";
     sandbox.run(code);
     sandbox.client.put(&sandbox.at("/files/content?path=go"), b"").expect(201);
-    assert!(eventually(PATIENCE, || sandbox.get("/kernels/k1").json()["restarts"] == 1));
+    assert!(eventually(TIMEOUT, || sandbox.get("/kernels/k1").json()["restarts"] == 1));
     assert_eq!(sandbox.print("print('os' in globals())"), "False");
 }
 
 #[test]
 fn kernels_have_variables_of_their_own_and_run_side_by_side() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let made = sandbox.post("/kernels", &json!({"env": {"WHO": "two"}, "directory": "/tmp"}));
     assert_eq!(made.expect(201).json()["id"], "k2");
     sandbox.cell(&json!({"code": "a = 'one'", "kernel": "k1"}));
@@ -73,8 +73,8 @@ fn kernels_have_variables_of_their_own_and_run_side_by_side() {
 
 #[test]
 fn kernel_is_interrupted_restarted_and_deleted() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.post("/kernels", &json!({})).expect(201);
     let sleep = "print('up', flush=True)\nimport time; time.sleep(600)";
     sandbox.post("/kernels/k1/interrupt", &json!({})).expect(204);
@@ -111,8 +111,8 @@ fn kernel_is_interrupted_restarted_and_deleted() {
 /// ends and restarts.
 #[test]
 fn kernel_comes_back_without_its_directory() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     sandbox.run("import os; os.mkdir('d')");
     sandbox.post("/kernels", &json!({"directory": "/workspace/d"})).expect(201);
     let inside = |code: &str| sandbox.cell(&json!({"code": code, "kernel": "k2"}));
@@ -126,13 +126,13 @@ fn kernel_comes_back_without_its_directory() {
 /// A restart that is asked for while the kernel's cell waits for its turn is a restart all the same.
 #[test]
 fn restart_reaches_a_kernel_whose_cell_waits() {
-    let served = Served::with(&["cells.running_max=1"]);
-    let (busy, sandbox) = (served.sandbox(), served.sandbox());
+    let server = TestServer::with(&["cells.running_max=1"]);
+    let (busy, sandbox) = (server.sandbox(), server.sandbox());
     sandbox.run("a = 1");
     let first = busy.start_until_up("print('up', flush=True)\nimport time; time.sleep(600)");
     let waiting = sandbox.start(&json!({"code": "print('waited')"}));
     let behind = sandbox.start(&json!({"code": "print('a' in globals())"}));
-    assert!(eventually(PATIENCE, || sandbox.get("/kernels/k1").json()["cell"] == waiting.as_str()));
+    assert!(eventually(TIMEOUT, || sandbox.get("/kernels/k1").json()["cell"] == waiting.as_str()));
     sandbox.post("/kernels/k1/restart", &json!({})).expect(200);
     assert_eq!(sandbox.ended(&waiting)["outcome"], "interrupted");
     busy.post(&format!("/cells/{first}/interrupt"), &json!({})).expect(204);
@@ -141,8 +141,8 @@ fn restart_reaches_a_kernel_whose_cell_waits() {
 
 #[test]
 fn too_many_kernels_are_refused() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     for _ in 1..16 {
         sandbox.post("/kernels", &json!({})).expect(201);
     }
@@ -153,8 +153,8 @@ fn too_many_kernels_are_refused() {
 
 #[test]
 fn sandbox_ends_when_its_time_is_up() {
-    let served = Served::new();
-    let make = |options: Value| Sandbox::new(&served.admin, &options);
+    let server = TestServer::new();
+    let make = |options: Value| TestSandbox::new(&server.admin, &options);
     let (short, idle) = (make(json!({"ttl_seconds": 1})), make(json!({"idle_seconds": 1})));
     let extended = make(json!({"ttl_seconds": 2}));
     let longer = extended.post("/extend", &json!({"ttl_seconds": 600})).expect(200).json();
@@ -176,14 +176,14 @@ fn sandbox_ends_when_its_time_is_up() {
         let file = sandbox.get("/files?path=/workspace");
         assert_eq!(file.problem(), (409, "sandbox_ended".to_owned()));
     }
-    let listed = || served.admin.get("/v1/sandboxes?state=ended").expect(200).json();
-    assert!(eventually(PATIENCE, || listed()["sandboxes"].as_array().unwrap().len() == 3));
+    let listed = || server.admin.get("/v1/sandboxes?state=ended").expect(200).json();
+    assert!(eventually(TIMEOUT, || listed()["sandboxes"].as_array().unwrap().len() == 3));
 }
 
 #[test]
 fn use_keeps_a_sandbox_from_being_idle() {
-    let served = Served::new();
-    let sandbox = Sandbox::new(&served.admin, &json!({"idle_seconds": 1}));
+    let server = TestServer::new();
+    let sandbox = TestSandbox::new(&server.admin, &json!({"idle_seconds": 1}));
     let cell = sandbox.run("import time; time.sleep(3)");
     assert_eq!(cell["outcome"], "ok", "{cell}");
     sandbox.assert_ends("idle");
@@ -191,8 +191,8 @@ fn use_keeps_a_sandbox_from_being_idle() {
 
 #[test]
 fn deleting_ends_what_runs() {
-    let served = Served::new();
-    let sandbox = served.sandbox();
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
     let cell =
         sandbox.start(&json!({"code": "print('up', flush=True)\nimport time; time.sleep(600)"}));
     let mut events = sandbox.client.events(&sandbox.at(&format!("/cells/{cell}/events")));
@@ -208,18 +208,18 @@ fn deleting_ends_what_runs() {
     sandbox.assert_ends("deleted");
     let again = sandbox.client.delete(&sandbox.path);
     assert_eq!(again.problem(), (409, "sandbox_ended".to_owned()));
-    let stats = served.admin.get("/v1/stats").json();
+    let stats = server.admin.get("/v1/stats").json();
     assert_eq!((&stats["sandboxes"], &stats["cells_running"]), (&json!(0), &json!(0)));
 }
 
 /// The states that many looks at a sandbox see, one after the other, until some time after its end.
-fn states_seen(sandbox: &Sandbox) -> Vec<String> {
-    let (mut wire, mut seen, mut ended) = (sandbox.client.connect(), Vec::<String>::new(), 0);
+fn states_seen(sandbox: &TestSandbox) -> Vec<String> {
+    let (mut connection, mut seen, mut ended) = (sandbox.client.connect(), Vec::<String>::new(), 0);
     let request = sandbox.client.head("GET", &sandbox.path, &[], 0);
     while ended < 50 {
-        wire.send(request.as_bytes()).unwrap();
-        assert_eq!(wire.read_head("GET").status, 200);
-        let body: Value = serde_json::from_slice(&wire.read_body().unwrap()).unwrap();
+        connection.send(request.as_bytes()).unwrap();
+        assert_eq!(connection.read_head("GET").status, 200);
+        let body: Value = serde_json::from_slice(&connection.read_body().unwrap()).unwrap();
         let state = body["state"].as_str().unwrap().to_owned();
         ended += u32::from(state == "ended");
         if seen.last() != Some(&state) {
@@ -232,9 +232,10 @@ fn states_seen(sandbox: &Sandbox) -> Vec<String> {
 /// Between its being there and its being a record, an ended sandbox is never seen as running.
 #[test]
 fn ended_sandbox_never_looks_alive_again() {
-    let served = Served::with(&["quota.request_burst=1000000", "quota.requests_per_second=100000"]);
+    let server =
+        TestServer::with(&["quota.request_burst=1000000", "quota.requests_per_second=100000"]);
     for _ in 0..20 {
-        let sandbox = served.sandbox();
+        let sandbox = server.sandbox();
         let watching: Vec<_> = (0..4)
             .map(|_| {
                 let sandbox = sandbox.clone();
@@ -251,11 +252,11 @@ fn ended_sandbox_never_looks_alive_again() {
 
 #[test]
 fn list_is_filtered_and_paged() {
-    let served = Served::new();
-    let make = |user: &str| Sandbox::new(&served.admin, &json!({"metadata": {"user": user}}));
+    let server = TestServer::new();
+    let make = |user: &str| TestSandbox::new(&server.admin, &json!({"metadata": {"user": user}}));
     let sandboxes = [make("a"), make("b"), make("b")];
     let ids = |query: &str| -> Vec<String> {
-        let listed = served.admin.get(&format!("/v1/sandboxes?{query}")).expect(200).json();
+        let listed = server.admin.get(&format!("/v1/sandboxes?{query}")).expect(200).json();
         let listed = listed["sandboxes"].as_array().unwrap().clone();
         listed.iter().map(|sandbox| sandbox["id"].as_str().unwrap().to_owned()).collect()
     };
@@ -266,7 +267,7 @@ fn list_is_filtered_and_paged() {
     let (mut seen, mut page) = (Vec::new(), String::new());
     loop {
         let query = format!("/v1/sandboxes?limit=1{page}");
-        let listed = served.admin.get(&query).expect(200).json();
+        let listed = server.admin.get(&query).expect(200).json();
         let found = listed["sandboxes"].as_array().unwrap();
         seen.extend(found.iter().map(|sandbox| sandbox["id"].as_str().unwrap().to_owned()));
         match listed["next_page"].as_str() {

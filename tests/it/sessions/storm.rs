@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::harness::http::Client;
-use crate::harness::server::{Sandbox, Served};
-use crate::harness::{PATIENCE, below, descriptors, eventually};
+use crate::harness::server::{TestSandbox, TestServer};
+use crate::harness::{TIMEOUT, descendants, descriptors, eventually};
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, most: u64) -> u64 {
+    fn descendants(&mut self, most: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
@@ -19,13 +19,13 @@ impl Numbers {
 
 /// One of the things a client may do. What comes of it depends on what the others do meanwhile, but
 /// an error of the server's is never right.
-fn act(client: &Client, sandboxes: &[Sandbox], numbers: &mut Numbers) {
-    let sandbox = &sandboxes[numbers.below(sandboxes.len() as u64) as usize];
+fn act(client: &Client, sandboxes: &[TestSandbox], numbers: &mut Numbers) {
+    let sandbox = &sandboxes[numbers.descendants(sandboxes.len() as u64) as usize];
     let (cell, kernel) =
-        (format!("c{}", 1 + numbers.below(20)), format!("k{}", 1 + numbers.below(3)));
-    let command = format!("p{}", 1 + numbers.below(10));
+        (format!("c{}", 1 + numbers.descendants(20)), format!("k{}", 1 + numbers.descendants(3)));
+    let command = format!("p{}", 1 + numbers.descendants(10));
     let post = |rest: &str, body: Value| client.post(&sandbox.at(rest), &body);
-    let answer = match numbers.below(20) {
+    let answer = match numbers.descendants(20) {
         0 => post("/cells", json!({"code": "print(1)", "kernel": kernel})),
         1 => post(
             "/cells",
@@ -52,10 +52,14 @@ fn act(client: &Client, sandboxes: &[Sandbox], numbers: &mut Numbers) {
         18 => {
             // Leaves at once.
             let body = json!({"code": "import time; time.sleep(0.05)"}).to_string();
-            let mut wire = client.connect();
-            let path =
-                if numbers.below(2) == 0 { "/v1/run".to_owned() } else { sandbox.at("/cells") };
-            wire.send(format!("{}{body}", client.head("POST", &path, &[], body.len())).as_bytes())
+            let mut connection = client.connect();
+            let path = if numbers.descendants(2) == 0 {
+                "/v1/run".to_owned()
+            } else {
+                sandbox.at("/cells")
+            };
+            connection
+                .send(format!("{}{body}", client.head("POST", &path, &[], body.len())).as_bytes())
                 .unwrap();
             return;
         }
@@ -66,12 +70,13 @@ fn act(client: &Client, sandboxes: &[Sandbox], numbers: &mut Numbers) {
 
 #[test]
 fn storm_leaves_nothing_behind() {
-    let served = Served::with(&["quota.requests_per_second=100000", "quota.request_burst=100000"]);
-    served.assert_works();
-    let sandboxes: Vec<Sandbox> = (0..3).map(|_| served.sandbox()).collect();
+    let server =
+        TestServer::with(&["quota.requests_per_second=100000", "quota.request_burst=100000"]);
+    server.assert_works();
+    let sandboxes: Vec<TestSandbox> = (0..3).map(|_| server.sandbox()).collect();
     let clients: Vec<_> = (0..6)
         .map(|number| {
-            let (client, sandboxes) = (served.admin.clone(), sandboxes.clone());
+            let (client, sandboxes) = (server.admin.clone(), sandboxes.clone());
             std::thread::spawn(move || {
                 let mut numbers = Numbers(number);
                 (0..60).for_each(|_| act(&client, &sandboxes, &mut numbers));
@@ -87,7 +92,7 @@ fn storm_leaves_nothing_behind() {
         }
         clients.iter().all(std::thread::JoinHandle::is_finished)
     };
-    assert!(eventually(PATIENCE, all_done));
+    assert!(eventually(TIMEOUT, all_done));
     for client in clients {
         client.join().unwrap();
     }
@@ -101,29 +106,29 @@ fn storm_leaves_nothing_behind() {
             "{statuses:?}"
         );
     }
-    let stats = || served.admin.get("/v1/stats").expect(200).json();
+    let stats = || server.admin.get("/v1/stats").expect(200).json();
     let empty = || {
         let stats = stats();
         [&stats["sandboxes"], &stats["cells_running"], &stats["cells_queued"]]
             .iter()
             .all(|&number| number == 0)
     };
-    assert!(eventually(PATIENCE, empty), "{}", stats());
-    let unfinished = || served.admin.get("/v1/audit/verify").json()["unfinished"].clone();
-    assert!(eventually(PATIENCE, || unfinished() == 0), "{}", unfinished());
+    assert!(eventually(TIMEOUT, empty), "{}", stats());
+    let unfinished = || server.admin.get("/v1/audit/verify").json()["unfinished"].clone();
+    assert!(eventually(TIMEOUT, || unfinished() == 0), "{}", unfinished());
     let interpreters = || {
-        let processes = below(served.pid());
+        let processes = descendants(server.pid());
         processes.iter().filter(|process| process.name != "silica").count()
     };
     // The zygote and the one that stands ready.
-    assert!(eventually(PATIENCE, || interpreters() == 2), "{:?}", below(served.pid()));
+    assert!(eventually(TIMEOUT, || interpreters() == 2), "{:?}", descendants(server.pid()));
     // Those, the launcher, the master, the ready one's init, and what the zone keeps in stock.
-    let processes = || below(served.pid()).len();
-    assert!(eventually(PATIENCE, || processes() <= 5 + 16), "{:?}", below(served.pid()));
+    let processes = || descendants(server.pid()).len();
+    assert!(eventually(TIMEOUT, || processes() <= 5 + 16), "{:?}", descendants(server.pid()));
     assert!(
-        eventually(PATIENCE, || descriptors(served.pid()).unwrap() < 80),
+        eventually(TIMEOUT, || descriptors(server.pid()).unwrap() < 80),
         "{:?}",
-        descriptors(served.pid())
+        descriptors(server.pid())
     );
-    served.assert_works();
+    server.assert_works();
 }
