@@ -4,6 +4,7 @@
 //! `starting` starts them, `streams` are this side's ends. Everything a command writes is hostile and
 //! passed on as bytes. The host holds no more of it than one chunk: a command whose output is not read
 //! waits.
+//! Tests: `tests/it/engine/commands.rs`, `tests/it/engine/terminals.rs`.
 
 mod starting;
 mod streams;

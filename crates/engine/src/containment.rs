@@ -1,4 +1,5 @@
 //! From what a zone found to the report of what it enforces.
+//! Tests: `tests/it/jail/containment.rs`, `tests/it/jail/ordinary_user.rs`.
 
 use silica_domain::{Containment, Enforcement, Measure};
 use silica_jail::cgroup::{Controller, Version};

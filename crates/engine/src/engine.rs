@@ -1,4 +1,5 @@
 //! The engine: one zone, the templates added to it, the pools filled from it.
+//! Tests: `tests/it/engine/work.rs`, `tests/it/jail/failing.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;

@@ -10,6 +10,7 @@
 //! guest, and a mistake in here could reach nothing that the guest could not.
 //!
 //! Every function is synchronous and may take as long as the disk does; none waits for a guest.
+//! Tests: `tests/it/engine/files.rs`.
 
 mod archive;
 mod beneath;

@@ -1,4 +1,5 @@
 //! Read-only inputs: host files and directories shown below /data/input.
+//! Tests: `tests/it/engine/inputs.rs`.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
 //! A live interpreter in a sandbox, and the running of one cell in it.
+//! Tests: `tests/it/engine/work.rs`, `tests/it/engine/misbehaving.rs`.
 
 mod cell;
 #[cfg(test)]

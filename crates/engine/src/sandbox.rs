@@ -1,4 +1,5 @@
 //! One sandbox: an enclosure, its files, and the interpreters in it.
+//! Tests: `tests/it/engine/work.rs`, `tests/it/jail/leftovers.rs`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

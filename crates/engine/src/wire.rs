@@ -2,6 +2,7 @@
 //!
 //! `u32 LE head length | u32 LE body length | head: JSON | body`. Everything that comes from the
 //! guest is decoded by total functions: no panic, no allocation larger than a bound, no trust.
+//! Tests: `tests/it/engine/misbehaving.rs`.
 
 #[cfg(test)]
 mod tests;

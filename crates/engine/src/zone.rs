@@ -1,4 +1,5 @@
 //! The engine's view of its zone: requests awaited, events handed to whom they concern.
+//! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/failing.rs`.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

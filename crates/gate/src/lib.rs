@@ -5,6 +5,7 @@
 //! it, so that no Python code takes part in forking and locking: Python calls, and is returned to in
 //! each child, locked in. Therefore: no `std`, no allocation, no libc; raw system calls only, and every step
 //! either succeeds or ends the attempt.
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/containment.rs`, `tests/it/jail/forks.rs`.
 #![no_std]
 #![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
 

@@ -3,6 +3,7 @@
 //! The host side (`host`) finds the controllers, makes the zone's own group once, while it still has
 //! the privilege, and hands it to the zone's user. From then on the zone master makes, limits, reads
 //! and removes one group per sandbox without any privilege on the host.
+//! Tests: `tests/it/engine/limits.rs`, `tests/it/jail/ordinary_user.rs`.
 
 pub mod host;
 mod meter;

@@ -1,4 +1,5 @@
 //! The engine's end of a zone: starting it, speaking to it, and clearing up after dead ones.
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/leftovers.rs`.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -4,6 +4,7 @@
 //! program, and the words in which it tells the engine how that went. They travel on a socket that
 //! only our own code ever holds: the start of the program closes it. So its end after the word
 //! *entered*, and without a refusal, means that the program runs.
+//! Tests: `tests/it/engine/commands.rs`.
 
 #[cfg(test)]
 mod tests;

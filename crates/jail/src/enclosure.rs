@@ -5,6 +5,7 @@
 //! zone's root holds (`layers`), turns it into its root, and waits again. Up to here nothing is known of
 //! its customer, so all of it can be done ahead (`zone::stock`). The order brings the rest: inputs, and
 //! how much may be written. It then gives up everything and from then on only reaps.
+//! Tests: `tests/it/jail/failing.rs`, `tests/it/jail/containment.rs`.
 
 use std::ffi::CString;
 use std::io;

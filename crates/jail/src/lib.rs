@@ -2,6 +2,7 @@
 //!
 //! The engine holds a [`client::Zone`]; behind it stands a zone master process ([`zone`]) that makes
 //! enclosures ([`enclosure`]) and puts processes into them through the gate. See `ARCHITECTURE.md`.
+//! Tests: `tests/it/jail/containment.rs`, `tests/it/jail/entering.rs`.
 
 pub mod cgroup;
 pub mod client;

@@ -2,6 +2,7 @@
 //!
 //! Everything not named answers EPERM, unknown newer calls ENOSYS so that libraries fall back, and
 //! only a call of a foreign architecture kills: killing on every surprise loses honest runs.
+//! Tests: `tests/it/jail/containment.rs`.
 
 mod compile;
 mod rules;

@@ -3,6 +3,7 @@
 //! `launch` runs in the host's namespaces, forks the zone master into its own and then only waits;
 //! `master` is the master's loop. The master is the first process of its pid namespace: whatever
 //! kills it, the kernel kills everything below it.
+//! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/failing.rs`.
 
 pub(crate) mod group;
 pub(crate) mod launch;

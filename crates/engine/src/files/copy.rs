@@ -1,4 +1,5 @@
 //! Copying a file or a directory out to the host.
+//! Tests: `tests/it/engine/outputs.rs`.
 
 use std::fs::File;
 use std::io::{self, Write};

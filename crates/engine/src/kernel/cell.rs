@@ -3,6 +3,7 @@
 //! A single loop waits for whatever comes first: a frame, output, the end of the interpreter, an
 //! interrupt, or a clock. Before a result is shown and before a cell is called done, the pipes are
 //! drained: the guest waits for our word after each result, so what it printed before comes before.
+//! Tests: `tests/it/engine/limits.rs`, `tests/it/engine/misbehaving.rs`.
 
 use std::future::poll_fn;
 use std::sync::Arc;

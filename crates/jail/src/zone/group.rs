@@ -5,6 +5,7 @@
 //! kernel has counted, and memory that is still charged to it. So it may be given to the next one if no process
 //! is in it, if next to nothing is charged, and if its counters can start over; its limits are set anew. Where the
 //! kernel does not tell all of that, each sandbox has a new one.
+//! Tests: `tests/it/jail/stock.rs`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,5 @@
 //! Starting a zone: the last code that runs with whatever rights the user has.
+//! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/ordinary_user.rs`.
 
 use std::io;
 use std::os::fd::OwnedFd;

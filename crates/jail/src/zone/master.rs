@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits for a guest. An enclosure being made, a zygote forking and a sandbox dying are
 //! states in tables, moved on by packets and by SIGCHLD.
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/failing.rs`.
 
 mod commanding;
 mod dying;

@@ -6,6 +6,7 @@
 //! kernel counts for a network namespace nothing has been counted. One packet over loopback, or one
 //! address that was looked for in vain, and it goes. What cannot be counted cannot have changed: a guest
 //! has no right over its namespace, so addresses, routes and settings are as they were made.
+//! Tests: `tests/it/jail/stock.rs`.
 
 use std::fs::File;
 use std::io;

@@ -4,6 +4,7 @@
 //! become. It has seen nothing of any sandbox and is the same for all. Most are told at once to prepare
 //! for what the last customer wanted, since the next is likely to want the same; a few stay blank for
 //! whoever wants something else. One that was given out is never taken back.
+//! Tests: `tests/it/jail/stock.rs`.
 
 use std::collections::VecDeque;
 use std::fs::File;

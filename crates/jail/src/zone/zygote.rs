@@ -1,5 +1,6 @@
 //! Zygotes as the zone master sees them: started in the template's root, asked for forks, replaced
 //! after a number of forks or minutes, brought back when they die.
+//! Tests: `tests/it/jail/forks.rs`.
 
 #[cfg(test)]
 mod tests;
