@@ -66,7 +66,7 @@ fn traceback_goes_to_stderr_and_names_the_line() {
     assert!(ran.stderr.contains("1 / 0"), "{}", ran.stderr);
 }
 
-/// Whoever read the words may have gone; the status is the code's all the same.
+/// The reader of stderr may have gone; the status is still that of the code.
 #[test]
 fn broken_stderr_changes_nothing() {
     let home = TestHome::new(PYTHON);

@@ -107,7 +107,7 @@ fn fake_server_in_turn(answers: &[&str]) -> String {
     url
 }
 
-/// Says the same to everybody, whatever it hears first.
+/// Sends the same bytes to every client, whatever the request.
 fn deaf_server(words: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -161,7 +161,7 @@ fn hostile_texts_do_not_reach_a_pipe() {
     assert_harmless(&ran.stderr);
 }
 
-/// How a program that watches is told to stop.
+/// How a program that watches is stopped.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     Signal(Signal),
@@ -184,7 +184,7 @@ fn on_terminal(mut command: Command, awaited: &str, stop: Stop) -> String {
     drop((command, terminal));
     let (mut controller, mut written, mut told) = (File::from(controller), Vec::new(), false);
     let mut chunk = [0; 4096];
-    // Linux ends a terminal that nobody else has open with EIO.
+    // Linux ends a terminal whose other end is closed with EIO.
     while let Ok(length @ 1..) = controller.read(&mut chunk) {
         written.extend_from_slice(&chunk[..length]);
         if !told && String::from_utf8_lossy(&written).contains(awaited) {
@@ -238,7 +238,7 @@ fn server_that_goes_away_is_asked_again() {
     assert!(before.contains("  1 sandbox,"), "{written:?}");
     // What was seen last stays in view meanwhile.
     assert!(after.contains("sbx_a"), "{written:?}");
-    // Without a terminal nobody waits for it.
+    // Without a terminal there is no second attempt.
     let url = fake_server_in_turn(&[&seen(1), gone]);
     let ran = finish(&mut top(&url, "key", &["--json"]));
     assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");

@@ -369,7 +369,7 @@ async fn signal_after_the_end_hits_nobody() {
     let home = TestHome::new(PYTHON);
     let (engine, sandbox) = sandbox(&home).await;
     let marker = unique_name();
-    // What it left behind is in its group, and still is nobody's to kill by its name.
+    // A process that it left behind is in its group, and a signal to the command must not reach it.
     let mut command = start(&sandbox, &format!("MARK={marker} sleep 1000 & echo up")).await;
     assert_eq!(collect(&mut command).await.stdout, "up\n");
     assert!(eventually_async(TIMEOUT, || processes_with(&marker).len() == 1).await);

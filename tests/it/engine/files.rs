@@ -131,7 +131,7 @@ async fn a_guest_that_swaps_links_at_full_speed_leads_nobody_out() {
         if let Ok(content) = get(files, "d/f") {
             assert_eq!(content, "inside");
         }
-        // Whoever wins: inside or refused.
+        // Either side may win the race: the file is inside, or the call is refused.
         let _ = put(files, "d/new", b"new");
         let _ = files.remove(&guest("d/f"), Removal::Tree);
         let _ = put(files, "d/f", b"inside");

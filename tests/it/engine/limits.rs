@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::harness::{PYTHON, TestHome};
 
-/// Runs code into one limit and checks how that is told.
+/// Runs code into one limit and checks how it is reported.
 fn check(
     arguments: &[&str],
     code: &str,

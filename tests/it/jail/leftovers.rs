@@ -107,7 +107,7 @@ fn master_is_killed() {
 
 #[test]
 fn init_is_killed() {
-    // The kernel kills the interpreter before the init is gone, and still it is told as what it is.
+    // The kernel kills the interpreter before the init is gone, but that is not the status.
     check(|sleeper| sleeper.init().pid, &[70]);
 }
 

@@ -1,4 +1,4 @@
-//! What the zone makes ahead for the customer it expects also fits the one who comes.
+//! What the zone makes ahead for the sandbox it expects also fits any other sandbox.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use crate::jail::failing::settled;
 const DISK: &str = "import os\nd = os.statvfs('/workspace')\n\
                     print(d.f_blocks * d.f_frsize >> 20, d.f_files, end='')";
 
-/// A stock that is full of shells made for ordinary customers.
+/// A stock that is full of shells made for ordinary sandboxes.
 async fn filled(engine: &Engine, home: &TestHome) -> CreateOptions {
     let ordinary = home.options(Interpreter::Forked);
     for _ in 0..3 {
@@ -172,13 +172,13 @@ async fn network_that_somebody_has_used_is_not_used_again() {
     let engine = home.engine().await;
     let ordinary = home.options(Interpreter::Forked);
     let uses = [
-        // A packet over loopback, and one that nobody takes.
+        // A packet over loopback, and one without a receiver.
         "u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); u.sendto(b'x', u.getsockname())",
         "socket.socket().connect_ex(('127.0.0.1', 9))",
         // An address to which there is no way: no packet at all, but the attempt is counted.
         "u = socket.socket(type=socket.SOCK_DGRAM)\ntry: u.sendto(b'x', ('10.0.0.1', 9))\nexcept OSError: pass",
         "u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.sendto(b'x', ('::1', 9))",
-        // A label that nobody else may use for some seconds, whether the socket is there or not.
+        // A flow label that no other socket may use for some seconds, whether this socket exists or not.
         "import struct; u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.setsockopt(41, 32, \
          socket.inet_pton(socket.AF_INET6, '::1') + struct.pack('!I', 7) + struct.pack('BBHHHI', 0, 1, 1, 6, 6, 0))",
     ];
@@ -196,7 +196,7 @@ async fn what_was_left_on_its_way_is_not_found_by_the_next() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = home.options(Interpreter::Forked);
-    // A listener that is held by nobody but a message, which is held by nobody but itself.
+    // A listener that is held only by a message in flight, which is held only by itself.
     let leave = "import array, socket\nl = socket.socket(socket.AF_UNIX); l.bind('\\0planted'); l.listen()\n\
                  a, b = socket.socketpair()\nfor s in (l, a, b): a.sendmsg([b'x'], [(socket.SOL_SOCKET, \
                  socket.SCM_RIGHTS, array.array('i', [s.fileno()]))])\nprint('left')";

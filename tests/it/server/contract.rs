@@ -1,4 +1,4 @@
-//! Requests that make no sense: each is told so in the same form, none hurts the server.
+//! Invalid requests: each is answered by a problem document, and the server goes on.
 
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ fn body_that_is_too_long_is_refused_with_words() {
     server.assert_works();
 }
 
-/// Runs that cannot be had.
+/// Runs that are refused.
 fn impossible_runs() -> Vec<(&'static str, Value)> {
     let long = "x".repeat(1 << 20);
     vec![
@@ -193,7 +193,7 @@ fn impossible_runs() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Sandboxes that cannot be had.
+/// Sandboxes that are refused.
 fn impossible_sandboxes() -> Vec<(&'static str, Value)> {
     let long = "x".repeat(1 << 20);
     let many: serde_json::Map<_, _> =
@@ -232,7 +232,7 @@ fn impossible_sandboxes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What cannot be had of commands; `p1` runs without a terminal.
+/// Commands that are refused; `p1` runs without a terminal.
 fn impossible_commands() -> Vec<(&'static str, Value)> {
     vec![
         ("{}/commands", json!({})),
@@ -259,7 +259,7 @@ fn impossible_commands() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What cannot be had of everything else; `c1` has ended.
+/// Other requests that are refused; `c1` has ended.
 fn impossible_rest() -> Vec<(&'static str, Value)> {
     let long = "x".repeat(1 << 20);
     vec![

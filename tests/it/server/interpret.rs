@@ -204,7 +204,7 @@ fn a_conversation_keeps_variables_and_files_and_one_at_a_time_is_in_it() {
     let mut events = tenant.stream("/v1/interpret", &json!({"prompt": "Wait", "conversation": id}));
     events.until("stdout");
     assert_eq!(ask("Recall it", &id).problem(), (409, "conversation_busy".to_owned()));
-    // Whoever leaves takes the code along, but not the conversation.
+    // A client that leaves ends its code, but not the conversation.
     drop(events);
     let free = || ask("Recall it", &id).status == 200;
     assert!(eventually(TIMEOUT, free));

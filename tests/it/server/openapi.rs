@@ -317,7 +317,7 @@ fn prompts(caller: &mut Caller) {
     }
 }
 
-/// Of another key's, because nobody approves their own.
+/// With cells of another key, because a key cannot approve its own.
 fn approvals(caller: &mut Caller) {
     let policy = "name = 'asks'\n[[rule]]\nid = 'p'\nkind = 'call'\nseverity = 'low'\n\
                   action = 'ask'\nwhy = 'w'\nnames = ['print']\n";

@@ -230,7 +230,7 @@ fn only_those_who_may_decide_and_not_about_their_own() {
     for client in [&scene.sandbox.client, &other] {
         assert_eq!(decide(client, &id, "approve").problem(), (403, "forbidden".to_owned()));
     }
-    // Others do not see it; whoever asked does.
+    // Other keys do not see it; the key that asked does.
     assert_eq!(other.get("/v1/approvals").json()["approvals"], json!([]));
     assert_eq!(other.get(&format!("/v1/approvals/{id}")).problem().0, 404);
     let own = scene.sandbox.client.get(&format!("/v1/approvals/{id}")).expect(200).json();
@@ -456,7 +456,7 @@ fn the_outside_is_told_signed_and_again_if_it_fails() {
     assert!(eventually(TIMEOUT, waits));
 }
 
-/// The same by somebody else's hands.
+/// The signature as Python computes it.
 fn hmac(file: &std::path::Path, message: &str) -> String {
     std::fs::write(file, message).unwrap();
     let program = "import hmac, sys\n\

@@ -109,7 +109,7 @@ fn killed_again_and_again_the_chain_holds() {
             let mut connection = client.connect();
             let body = json!({"code": "pass"}).to_string();
             let request = client.head("POST", "/v1/run", &[], body.len()) + &body;
-            // For as long as there is somebody to answer.
+            // For as long as the server answers.
             while connection.send(request.as_bytes()).is_ok()
                 && connection.try_read_head("POST").is_ok_and(|answer| answer.status == 200)
                 && connection.read_body().is_ok()

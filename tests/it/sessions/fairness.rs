@@ -112,8 +112,8 @@ fn one_key_does_not_starve_another() {
         assert_eq!(lonely.print("print('mine')"), "mine");
     }
     assert_eq!(running().len(), 4);
-    // With one that runs it is as everybody else. The first place that is freed was lent; each of the next
-    // goes to somebody: to its cell at the latest as the second.
+    // A key with a running cell queues like the others. The first place that is freed was lent; its cell
+    // gets one of the next two.
     lonely.start(&endless);
     let other = TestSandbox::new(&single, &json!({}));
     let own = other.start(&json!({"code": "print('mine too')"}));

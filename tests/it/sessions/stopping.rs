@@ -75,7 +75,7 @@ fn locked_database_is_told() {
     TestServer::over(home, Vec::new(), None).admin.get("/readyz").expect(200);
 }
 
-/// As root, permissions stop nobody: the data directory is mounted read-only for the server alone.
+/// Permissions do not stop root, so the data directory is mounted read-only for the server alone.
 #[test]
 fn read_only_data_directory_is_told() {
     let home = used();

@@ -131,6 +131,7 @@ fn programs_are_started_in_known_places() {
     check("crates/engine/src/sandbox.rs", text, &[found]);
     check("crates/templates/src/wheels.rs", text, &[]);
     check("crates/jail/src/client.rs", text, &[]);
+    check("tests/it/harness/program.rs", text, &[]);
 }
 
 #[test]
