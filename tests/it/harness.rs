@@ -11,9 +11,11 @@ pub(crate) mod server;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use silica_jail::client::UseOfHost;
+use silica_engine::jail_host::UseOfHost;
 
-pub(crate) use self::engine::{assert_works, cell, print, start_engine, text};
+pub(crate) use self::engine::{
+    LiveSandbox, TestEngine, assert_works, cell, print, start_engine, text,
+};
 pub(crate) use self::home::TestHome;
 pub(crate) use self::processes::{
     Process, descendants, descriptors, namespace_depth, namespace_ids, processes, processes_with,

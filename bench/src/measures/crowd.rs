@@ -52,14 +52,14 @@ fn in_library(library: &Library) -> Result<Duration> {
     library.runtime.block_on(async {
         let started = std::time::Instant::now();
         let runs = (0..CROWD).map(|_| async {
-            let mut sandbox = library.engine.create(&library.options).await?;
-            cell(&mut sandbox, PRINT).await?;
-            anyhow::Ok(sandbox)
+            let mut created = library.engine.create(&library.options).await?;
+            cell(&mut created.kernel, PRINT).await?;
+            anyhow::Ok(created)
         });
         let sandboxes = join_all(runs).await?;
         let took = started.elapsed();
-        for sandbox in sandboxes {
-            sandbox.destroy().await?;
+        for created in sandboxes {
+            created.sandbox.destroy().await?;
         }
         Ok(took)
     })

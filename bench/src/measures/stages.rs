@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use silica_engine::{CreateOptions, Faults};
+use silica_engine::{CreateOptions, Created, Faults};
 use silica_jail::enclosure;
 
 use super::{Bench, PRINT};
@@ -71,11 +71,12 @@ fn engine(bench: &mut Bench, library: &Library) -> Result<()> {
     for _ in 0..bench.effort().samples {
         let times = library.runtime.block_on(async {
             let mut marks = [Instant::now(); 5];
-            let mut sandbox = library.engine.create(&library.options).await?;
+            let Created { sandbox, mut kernel, .. } =
+                library.engine.create(&library.options).await?;
             marks[1] = Instant::now();
-            sandbox.ready().await?;
+            kernel.ready().await?;
             marks[2] = Instant::now();
-            cell(&mut sandbox, PRINT).await?;
+            cell(&mut kernel, PRINT).await?;
             marks[3] = Instant::now();
             sandbox.destroy().await?;
             marks[4] = Instant::now();
@@ -123,10 +124,10 @@ fn until(library: &Library, faults: Faults) -> Result<Duration> {
     library.runtime.block_on(async {
         let started = Instant::now();
         let made = match library.engine.create(&options).await {
-            Ok(mut sandbox) => {
-                let ready = sandbox.ready().await;
+            Ok(mut created) => {
+                let ready = created.kernel.ready().await;
                 let took = started.elapsed();
-                sandbox.destroy().await?;
+                created.sandbox.destroy().await?;
                 ready.map(|()| took).map_err(|_| took)
             }
             Err(_) => Err(started.elapsed()),

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use silica_domain::{Limits, LimitsMax, Outcome};
-use silica_engine::{CreateOptions, Engine, EngineOptions, Sandbox, Unwatched, ZygotePolicy};
-use silica_jail::client::UseOfHost;
+use silica_engine::jail_host::UseOfHost;
+use silica_engine::{
+    CreateOptions, Created, Engine, EngineOptions, JailOptions, Kernel, TierOptions, Unwatched,
+    ZygotePolicy,
+};
 use silica_templates::{
     BuildOptions, Home, Silent, Template, TemplateName, TemplateSource, ensure,
 };
@@ -32,10 +35,12 @@ impl Library {
         let guard = runtime.enter();
         let engine = Engine::start(EngineOptions {
             home,
-            zone_program: (std::env::current_exe()?, vec![ZONE_ARGUMENT.to_owned()]),
-            use_of_host: UseOfHost { cgroups: true, unique_ids: true },
             limits_max: LimitsMax::default(),
-            zygotes: ZygotePolicy { forks_max: 100_000, age_max: Duration::from_hours(1) },
+            tier: TierOptions::Jail(JailOptions {
+                zone_program: (std::env::current_exe()?, vec![ZONE_ARGUMENT.to_owned()]),
+                use_of_host: UseOfHost { cgroups: true, unique_ids: true },
+                zygotes: ZygotePolicy { forks_max: 100_000, age_max: Duration::from_hours(1) },
+            }),
         })?;
         drop(guard);
         runtime.block_on(async {
@@ -69,8 +74,8 @@ impl Library {
 
     pub(crate) async fn make_and_run(&self, code: &str) -> Result<Duration> {
         let started = Instant::now();
-        let mut sandbox = self.engine.create(&self.options).await?;
-        cell(&mut sandbox, code).await?;
+        let Created { sandbox, mut kernel, .. } = self.engine.create(&self.options).await?;
+        cell(&mut kernel, code).await?;
         let took = started.elapsed();
         sandbox.destroy().await?;
         Ok(took)
@@ -84,9 +89,9 @@ impl Drop for Library {
 }
 
 /// Runs a cell and returns what it printed.
-pub(crate) async fn cell(sandbox: &mut Sandbox, code: &str) -> Result<String> {
+pub(crate) async fn cell(kernel: &mut Kernel, code: &str) -> Result<String> {
     let (_keep, mut interrupts) = mpsc::channel(1);
-    let report = sandbox.run(code, &Limits::default(), &mut Unwatched, &mut interrupts).await?;
+    let report = kernel.run(code, &Limits::default(), &mut Unwatched, &mut interrupts).await?;
     if report.outcome != Outcome::Ok {
         bail!("the cell ended as {:?}: {:?}", report.outcome, report.error);
     }

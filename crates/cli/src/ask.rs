@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use silica_engine::{Engine, GuestPath};
+use silica_domain::Tier;
+use silica_engine::GuestPath;
 use silica_interpret::preset::Shape;
 use silica_interpret::{Answered, Ask, Consent, EVENTS_MAX, Event, Interpreter, Talk, Voice};
 use silica_sessions::{Create, ReviewOptions, Sessions};
@@ -195,7 +196,7 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
     let place = tempfile::tempdir().context("cannot make a directory for the time of this run")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(async {
-        let engine = Engine::start(home::engine_options(&home)?)?;
+        let engine = home::engine(&home, Tier::Jail)?;
         engine.add_template(template).await?;
         let options = StoreOptions::new(Access::Server);
         let store = Store::open(&place.path().join(DATABASE_NAME), options)?;

@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use silica_domain::{Containment, Enforcement, Limits, Outcome};
-use silica_engine::{CreateOptions, Engine, Interpreter, Unwatched};
-use silica_jail::cgroup::host::survey;
+use silica_domain::{Containment, Enforcement, Limits, Outcome, Tier};
+use silica_engine::jail_host::{is_privileged, survey};
+use silica_engine::{CreateOptions, Created, Engine, KernelOrigin, Unwatched};
 use silica_templates::{Home, TemplateName, TemplateSource, load};
 
 use crate::{home, show};
@@ -102,7 +102,7 @@ fn user_namespaces() -> Finding {
         return Finding::new(name, State::Missing, "user.max_user_namespaces is 0")
             .with_remedy("sysctl -w user.max_user_namespaces=15000");
     }
-    let privileged = silica_jail::client::is_privileged();
+    let privileged = is_privileged();
     if !privileged && read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
         return Finding::new(name, State::Missing, "only root may make them on this host")
             .with_remedy("sysctl -w kernel.unprivileged_userns_clone=1, or run as root");
@@ -163,7 +163,7 @@ fn is_unified(controller: &str) -> bool {
 
 /// Starts a zone and, if a template is built, a sandbox in it: the proof of everything else.
 async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
-    let engine = match home::engine(home) {
+    let engine = match home::engine(home, Tier::Jail) {
         Ok(engine) => engine,
         Err(error) => {
             let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
@@ -212,12 +212,12 @@ async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<
     engine.add_template(template).await?;
     let started = std::time::Instant::now();
     let options =
-        CreateOptions { interpreter: Interpreter::Fresh, ..CreateOptions::new(name.as_str()) };
-    let mut sandbox = engine.create(&options).await?;
-    sandbox.ready().await?;
+        CreateOptions { kernel: KernelOrigin::Fresh, ..CreateOptions::new(name.as_str()) };
+    let Created { sandbox, mut kernel, .. } = engine.create(&options).await?;
+    kernel.ready().await?;
     let (_keep, mut interrupts) = tokio::sync::mpsc::channel(1);
     let report =
-        sandbox.run("print(1)", &Limits::default(), &mut Unwatched, &mut interrupts).await?;
+        kernel.run("print(1)", &Limits::default(), &mut Unwatched, &mut interrupts).await?;
     anyhow::ensure!(report.outcome == Outcome::Ok, "print(1) ended as {}", report.outcome.name());
     let millis = started.elapsed().as_secs_f64() * 1e3;
     sandbox.destroy().await?;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use silica_domain::LimitsMax;
-use silica_engine::{Engine, EngineOptions, ZygotePolicy};
-use silica_jail::client::UseOfHost;
+use silica_domain::{LimitsMax, Tier};
+use silica_engine::jail_host::UseOfHost;
+use silica_engine::{Engine, EngineOptions, JailOptions, TierOptions, ZygotePolicy};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 use silica_templates::{BuildOptions, Home, Template, TemplateName, TemplateSource, ensure, load};
 
@@ -69,18 +69,23 @@ pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
 }
 
 /// Starts the engine with everything the host offers.
-pub(crate) fn engine(home: &Home) -> Result<Engine> {
-    Ok(Engine::start(engine_options(home)?)?)
+pub(crate) fn engine(home: &Home, tier: Tier) -> Result<Engine> {
+    Ok(Engine::start(engine_options(home, tier, ZygotePolicy::default())?)?)
 }
 
-/// An engine that uses everything the host offers.
-pub(crate) fn engine_options(home: &Home) -> Result<EngineOptions> {
+/// An engine of a tier that uses everything the host offers.
+pub(crate) fn engine_options(
+    home: &Home,
+    tier: Tier,
+    zygotes: ZygotePolicy,
+) -> Result<EngineOptions> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    Ok(EngineOptions {
-        home: home.clone(),
-        zone_program: (program, vec![super::ZONE_ARGUMENT.to_owned()]),
-        use_of_host: UseOfHost { cgroups: true, unique_ids: true },
-        limits_max: LimitsMax::default(),
-        zygotes: ZygotePolicy::default(),
-    })
+    let tier = match tier {
+        Tier::Jail => TierOptions::Jail(JailOptions {
+            zone_program: (program, vec![super::ZONE_ARGUMENT.to_owned()]),
+            use_of_host: UseOfHost { cgroups: true, unique_ids: true },
+            zygotes,
+        }),
+    };
+    Ok(EngineOptions { home: home.clone(), limits_max: LimitsMax::default(), tier })
 }

@@ -87,7 +87,7 @@ enum Command {
 
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
-        return exit_code(silica_jail::run_zone());
+        return exit_code(silica_engine::jail_host::run_zone());
     }
     let command = Arguments::parse().command;
     // The server's log is part of its configuration.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use silica_domain::Limits;
+use silica_domain::{LimitValues, Limits, Tier};
 use silica_engine::{
-    CODE_BYTES_MAX, Control, CreateOptions, Engine, Faults, GuestPath, Input, Interpreter, Report,
-    Sandbox, Setup,
+    CODE_BYTES_MAX, Control, CreateOptions, Created, Engine, Faults, GuestPath, Input,
+    KernelOrigin, Report, Sandbox, Setup,
 };
 use tokio::sync::mpsc;
 
@@ -29,6 +29,9 @@ pub(crate) struct RunArgs {
     /// What the sandbox starts from
     #[arg(long, default_value = "code-interpreter")]
     template: String,
+    /// What isolates the sandbox: jail
+    #[arg(long, value_name = "TIER", default_value = "jail")]
+    tier: Tier,
     /// Memory for all processes and files together [default: 512M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     memory: Option<u64>,
@@ -89,13 +92,13 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<i32> {
     let template = home::template(&home, &arguments.template)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let engine = home::engine(&home)?;
+        let engine = home::engine(&home, arguments.tier)?;
         engine.add_template(template).await?;
         let options = CreateOptions {
             template: arguments.template.clone(),
             limits: limits.clone(),
             inputs,
-            interpreter: Interpreter::Fresh,
+            kernel: KernelOrigin::Fresh,
             faults: Faults::default(),
         };
         let result = run_one(&engine, &options, arguments, &code, &outputs).await;
@@ -111,30 +114,31 @@ async fn run_one(
     code: &str,
     outputs: &[(GuestPath, PathBuf)],
 ) -> Result<i32> {
-    let mut sandbox = engine.create(options).await?;
-    sandbox.ready().await?;
+    let limits = engine.check_limits(&options.limits)?;
+    let Created { sandbox, mut kernel, .. } = engine.create(options).await?;
+    kernel.ready().await?;
     let setup = Setup {
         directory: None,
         environment: arguments.environment.iter().cloned().collect(),
         arguments: vec![script_name(arguments)],
     };
-    sandbox.set_up(&setup).await?;
+    kernel.set_up(&setup).await?;
     let mut interrupts = ctrl_c();
     let mut watcher = show::Terminal::new(!arguments.json);
-    let report = sandbox.run(code, &options.limits, &mut watcher, &mut interrupts).await?;
+    let report = kernel.run(code, &limits, &mut watcher, &mut interrupts).await?;
     watcher.finish();
     let copied = copy_out(&sandbox, outputs);
-    finish(&sandbox, options, &report, arguments.json)?;
+    finish(&sandbox, &limits, &report, arguments.json)?;
     copied?;
     Ok(report.outcome.exit_code())
 }
 
-fn finish(sandbox: &Sandbox, options: &CreateOptions, report: &Report, json: bool) -> Result<()> {
+fn finish(sandbox: &Sandbox, limits: &Limits, report: &Report, json: bool) -> Result<()> {
     if json {
         let value = show::json(report, sandbox.containment());
         crate::show::line(value)?;
     } else {
-        show::ending(report, &options.limits);
+        show::ending(report, limits);
     }
     Ok(())
 }
@@ -225,12 +229,12 @@ fn check_length(code: &str) -> Result<String> {
     Ok(code.to_owned())
 }
 
-fn limits(arguments: &RunArgs) -> Limits {
-    let default = Limits::default();
+fn limits(arguments: &RunArgs) -> LimitValues {
+    let default = LimitValues::default();
     let memory_bytes = arguments.memory.unwrap_or(default.memory_bytes);
     // Files are kept in memory: less of it means less room for them, unless somebody said how much.
     let disk_bytes = arguments.disk.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
-    Limits {
+    LimitValues {
         memory_bytes,
         cpu: arguments.cpu_seconds.unwrap_or(default.cpu),
         wall: arguments.timeout.unwrap_or(default.wall),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use silica_domain::Limits;
+use silica_domain::LimitValues;
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
 use silica_sessions::{
@@ -255,7 +255,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
     SessionsOptions {
         template: sandboxes.template.to_string(),
         // One number for how long a cell may take, and the one that is shown.
-        limits: Limits { wall: cells.timeout, ..settings.limits.default.clone() },
+        limits: LimitValues { wall: cells.timeout, ..settings.limits.default.clone() },
         ttl: sandboxes.ttl,
         ttl_max: sandboxes.ttl_max,
         idle: sandboxes.idle,

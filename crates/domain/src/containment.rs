@@ -1,5 +1,7 @@
 //! What was really enforced for one sandbox, measure by measure.
 
+use crate::Tier;
+
 /// How far a measure is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
@@ -24,14 +26,7 @@ pub struct Measure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containment {
     /// The isolation tier.
-    pub tier: &'static str,
+    pub tier: Tier,
     /// The measures.
     pub measures: Vec<Measure>,
-}
-
-impl Containment {
-    /// Whether every measure is fully in force.
-    pub fn is_full(&self) -> bool {
-        self.measures.iter().all(|measure| matches!(measure.enforcement, Enforcement::Full(_)))
-    }
 }

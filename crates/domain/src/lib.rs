@@ -1,13 +1,17 @@
-//! The nouns of Silica: limits, outcomes, results, containment. No I/O, no async, no serde.
+//! The nouns of Silica: limits, outcomes, results, containment, tiers. No I/O, no async, no serde.
 //!
 //! Each boundary (wire, HTTP, command line, store) owns its own shape and converts from and to these.
 
 mod containment;
 mod limits;
 mod outcome;
+mod process;
 mod result;
+mod tier;
 
 pub use containment::{Containment, Enforcement, Measure};
-pub use limits::{Limit, LimitError, Limits, LimitsMax};
+pub use limits::{Limit, LimitError, LimitScope, LimitUnit, LimitValues, Limits, LimitsMax};
 pub use outcome::{LimitHit, Outcome};
+pub use process::{Exit, TerminalSize, Usage};
 pub use result::{Bundle, CellError, Payload};
+pub use tier::{Tier, UnknownTier};

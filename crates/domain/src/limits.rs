@@ -1,59 +1,193 @@
-//! What one sandbox may use. A `Limits` exists only if every value lies within the operator's maximum.
+//! What one sandbox may use. [`Limits`] exist only if every value was checked against the operator's
+//! maximum; [`LimitValues`] are what was asked for.
+//!
+//! Each limit stands once, in the table below: its name, field, unit, scope, least, default and
+//! largest value. Everything else in this file is made from the table.
 
 #[cfg(test)]
 mod tests;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 
-/// The name of one limit, the same in messages, flags and JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Limit {
-    /// Memory of all processes and writable files.
-    Memory,
-    /// Processor seconds of one cell.
-    Cpu,
-    /// Seconds on the clock of one cell.
-    Wall,
-    /// Share of processors.
-    Cpus,
-    /// Processes and threads.
-    Processes,
-    /// Open files of one process.
-    OpenFiles,
-    /// All writable files together.
-    Disk,
-    /// One file.
-    FileSize,
-    /// Bytes kept of each of stdout and stderr.
-    Output,
-    /// Number of results of one cell.
-    Results,
-    /// Bytes of all results of one cell.
-    ResultBytes,
+/// What the number of a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitUnit {
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Milliseconds,
+    /// Thousandths of a processor.
+    Thousandths,
+    /// Things.
+    Count,
+}
+
+/// What a limit applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitScope {
+    /// Fixed when a sandbox is made.
+    Sandbox,
+    /// A time that is fixed in whole seconds when a sandbox is made, and counted for each cell.
+    Both,
+    /// Counted for each cell; another cell may have another.
+    Cell,
+}
+
+/// A value of a limit as a plain number, in the limit's unit.
+trait LimitValue: Sized {
+    fn number(&self) -> u64;
+    fn from_number(number: u64) -> Self;
+}
+
+impl LimitValue for u64 {
+    fn number(&self) -> u64 {
+        *self
+    }
+    fn from_number(number: u64) -> Self {
+        number
+    }
+}
+
+impl LimitValue for u32 {
+    fn number(&self) -> u64 {
+        (*self).into()
+    }
+    fn from_number(number: u64) -> Self {
+        // More than any maximum, so that the check refuses it.
+        number.try_into().unwrap_or(Self::MAX)
+    }
+}
+
+impl LimitValue for Duration {
+    fn number(&self) -> u64 {
+        self.as_millis() as u64
+    }
+    fn from_number(number: u64) -> Self {
+        Self::from_millis(number)
+    }
+}
+
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal = $field:ident: $type:ty,
+        $unit:ident, $scope:ident, $least:expr, $default:expr, $max:expr;)+) => {
+        /// The name of one limit.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Limit {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Limit {
+            /// Every limit, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Its name in messages and reports.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// One line about it.
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
+
+            /// What its number counts.
+            pub fn unit(self) -> LimitUnit {
+                match self {
+                    $(Self::$variant => LimitUnit::$unit,)+
+                }
+            }
+
+            /// What it applies to.
+            pub fn scope(self) -> LimitScope {
+                match self {
+                    $(Self::$variant => LimitScope::$scope,)+
+                }
+            }
+        }
+
+        /// A value for each limit, not checked.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct LimitValues {
+            $($(#[doc = $doc])+ pub $field: $type,)+
+        }
+
+        impl LimitValues {
+            /// The least of each that works.
+            pub const LEAST: Self = Self { $($field: $least,)+ };
+
+            /// The value of one limit, in its unit.
+            pub fn get(&self, limit: Limit) -> u64 {
+                match limit {
+                    $(Limit::$variant => self.$field.number(),)+
+                }
+            }
+
+            /// Sets the value of one limit, in its unit.
+            pub fn set(&mut self, limit: Limit, number: u64) {
+                match limit {
+                    $(Limit::$variant => self.$field = LimitValue::from_number(number),)+
+                }
+            }
+        }
+
+        impl Default for LimitValues {
+            /// The defaults of the documentation. They are the tight end, so that falling back to
+            /// them is safe.
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        impl Default for LimitsMax {
+            fn default() -> Self {
+                Self(LimitValues { $($field: $max,)+ })
+            }
+        }
+    };
+}
+
+limits! {
+    /// Memory of all processes and writable files
+    // An interpreter with its libraries needs 32 MiB.
+    Memory "memory" = memory_bytes: u64, Bytes, Sandbox, 32 * MIB, 512 * MIB, 16 * GIB;
+    /// Processor time of one cell
+    Cpu "cpu" = cpu: Duration, Milliseconds, Both,
+        Duration::from_millis(1), Duration::from_secs(30), Duration::from_hours(1);
+    /// Wall-clock time of one cell
+    Wall "wall" = wall: Duration, Milliseconds, Cell,
+        Duration::from_millis(1), Duration::from_mins(1), Duration::from_hours(1);
+    /// Thousandths of one processor
+    // The kernel's least share: one thousandth of a 50 ms period would round to nothing.
+    Cpus "cpus" = cpu_millis: u32, Thousandths, Sandbox, 20, 1000, 64_000;
+    /// Processes and threads
+    // An interpreter and one helper.
+    Processes "processes" = processes: u32, Count, Sandbox, 2, 128, 4096;
+    /// Open files of one process
+    // The three streams, the control socket and some modules.
+    OpenFiles "open_files" = open_files: u32, Count, Sandbox, 16, 1024, 65_536;
+    /// All writable files together
+    // Less does not hold a file system at all.
+    Disk "disk" = disk_bytes: u64, Bytes, Sandbox, 64 * KIB, 100 * MIB, 8 * GIB;
+    /// One file
+    FileSize "file_size" = file_bytes: u64, Bytes, Sandbox, 1, 100 * MIB, 8 * GIB;
+    /// Bytes kept of each of stdout and stderr
+    Output "output" = output_bytes: u64, Bytes, Cell, 1, 64 * KIB, 64 * MIB;
+    /// Results of one cell
+    Results "results" = results: u32, Count, Cell, 1, 64, 1024;
+    /// Bytes of all results of one cell
+    ResultBytes "result_bytes" = result_bytes: u64, Bytes, Cell, 1, 16 * MIB, 64 * MIB;
 }
 
 impl Limit {
-    /// Its name in messages and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Cpu => "cpu",
-            Self::Wall => "wall",
-            Self::Cpus => "cpus",
-            Self::Processes => "processes",
-            Self::OpenFiles => "open_files",
-            Self::Disk => "disk",
-            Self::FileSize => "file_size",
-            Self::Output => "output",
-            Self::Results => "results",
-            Self::ResultBytes => "result_bytes",
-        }
-    }
-
     /// The flag of `silica run` that sets it.
     pub fn flag(self) -> &'static str {
         match self {
@@ -89,219 +223,112 @@ impl Limit {
     }
 }
 
-/// What one sandbox may use.
+/// The most that the operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Memory of all processes and writable files.
-    pub memory_bytes: u64,
-    /// Processor time of one cell.
-    pub cpu: Duration,
-    /// Time on the clock of one cell.
-    pub wall: Duration,
-    /// Thousandths of one processor.
-    pub cpu_millis: u32,
-    /// Processes and threads.
-    pub processes: u32,
-    /// Open files of one process.
-    pub open_files: u32,
-    /// All writable files together.
-    pub disk_bytes: u64,
-    /// One file.
-    pub file_bytes: u64,
-    /// Bytes kept of each of stdout and stderr.
-    pub output_bytes: u64,
-    /// Number of results of one cell.
-    pub results: u32,
-    /// Bytes of all results of one cell.
-    pub result_bytes: u64,
-}
+pub struct LimitsMax(pub LimitValues);
 
-impl Default for Limits {
-    /// The defaults of the documentation. They are the tight end, so falling back to them is safe.
-    fn default() -> Self {
-        Self {
-            memory_bytes: 512 * MIB,
-            cpu: Duration::from_secs(30),
-            wall: Duration::from_mins(1),
-            cpu_millis: 1000,
-            processes: 128,
-            open_files: 1024,
-            disk_bytes: 100 * MIB,
-            file_bytes: 100 * MIB,
-            output_bytes: 64 * KIB,
-            results: 64,
-            result_bytes: 16 * MIB,
-        }
+/// What one sandbox may use: values that work and that the operator allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits(LimitValues);
+
+impl Deref for Limits {
+    type Target = LimitValues;
+
+    fn deref(&self) -> &LimitValues {
+        &self.0
     }
 }
 
-/// The most an operator lets anybody ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitsMax(pub Limits);
-
-impl Default for LimitsMax {
-    fn default() -> Self {
-        Self(Limits {
-            memory_bytes: 16 * GIB,
-            cpu: Duration::from_hours(1),
-            wall: Duration::from_hours(1),
-            cpu_millis: 64_000,
-            processes: 4096,
-            open_files: 65_536,
-            disk_bytes: 8 * GIB,
-            file_bytes: 8 * GIB,
-            output_bytes: 64 * MIB,
-            results: 1024,
-            result_bytes: 64 * MIB,
-        })
-    }
-}
-
-/// A limit that cannot be had.
+/// Why values cannot be limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// Zero or too little to work with.
     #[error("the {} limit is {asked}, but at least {least} is needed", .limit.name())]
-    TooSmall {
-        /// Which.
-        limit: Limit,
-        /// What was asked for.
-        asked: String,
-        /// The least that works.
-        least: String,
-    },
+    TooSmall { limit: Limit, asked: String, least: String },
     /// More than the operator allows.
     #[error("the {} limit is {asked}, but at most {most} is allowed here", .limit.name())]
-    TooLarge {
-        /// Which.
-        limit: Limit,
-        /// What was asked for.
-        asked: String,
-        /// The operator's maximum.
-        most: String,
-    },
-    /// Files live in memory, so they cannot be larger than it.
+    TooLarge { limit: Limit, asked: String, most: String },
+    /// Files are kept in memory, so they cannot be larger than it.
     #[error(
         "the disk limit is {disk}, but files are kept in memory and the memory limit is {memory}"
     )]
-    DiskOverMemory {
-        /// What was asked for.
-        disk: String,
-        /// The memory limit.
-        memory: String,
-    },
+    DiskOverMemory { disk: String, memory: String },
 }
 
-impl Limits {
-    /// The least of each that works.
-    pub const LEAST: Self = Self {
-        // An interpreter with its libraries.
-        memory_bytes: 32 * MIB,
-        cpu: Duration::from_millis(1),
-        wall: Duration::from_millis(1),
-        // The kernel's least share: one thousandth of a 50 ms period would round to nothing.
-        cpu_millis: 20,
-        // An interpreter and one helper.
-        processes: 2,
-        // The three streams, the control socket and some modules.
-        open_files: 16,
-        // What holds a file system at all.
-        disk_bytes: 64 * KIB,
-        file_bytes: 1,
-        output_bytes: 1,
-        results: 1,
-        result_bytes: 1,
-    };
-
+impl LimitValues {
     /// Checks every value against what works and what the operator allows.
-    pub fn checked(self, max: &LimitsMax) -> Result<Self, LimitError> {
-        let (least, max) = (&Self::LEAST, &max.0);
-        within(Limit::Memory, self.memory_bytes, least.memory_bytes, max.memory_bytes, bytes)?;
-        within_time(Limit::Cpu, self.cpu, least.cpu, max.cpu)?;
-        within_time(Limit::Wall, self.wall, least.wall, max.wall)?;
-        let cpus = (self.cpu_millis, least.cpu_millis, max.cpu_millis);
-        within_count(Limit::Cpus, cpus, thousandths)?;
-        let processes = (self.processes, least.processes, max.processes);
-        within_count(Limit::Processes, processes, plain)?;
-        let open_files = (self.open_files, least.open_files, max.open_files);
-        within_count(Limit::OpenFiles, open_files, plain)?;
-        within(Limit::Disk, self.disk_bytes, least.disk_bytes, max.disk_bytes, bytes)?;
-        within(Limit::FileSize, self.file_bytes, least.file_bytes, max.file_bytes, bytes)?;
-        within(Limit::Output, self.output_bytes, least.output_bytes, max.output_bytes, bytes)?;
-        within_count(Limit::Results, (self.results, least.results, max.results), plain)?;
-        within(Limit::ResultBytes, self.result_bytes, least.result_bytes, max.result_bytes, bytes)?;
+    pub fn checked(self, max: &LimitsMax) -> Result<Limits, LimitError> {
+        for &limit in Limit::ALL {
+            let asked = self.get(limit);
+            let least = Self::LEAST.get(limit);
+            let most = max.0.get(limit);
+            let show = |number| limit.unit().describe(number);
+            if asked < least {
+                let least = show(least);
+                return Err(LimitError::TooSmall { limit, asked: show(asked), least });
+            }
+            if asked > most {
+                let most = show(most);
+                return Err(LimitError::TooLarge { limit, asked: show(asked), most });
+            }
+        }
         if self.disk_bytes >= self.memory_bytes {
-            let (disk, memory) = (bytes(self.disk_bytes), bytes(self.memory_bytes));
+            let disk = self.describe(Limit::Disk);
+            let memory = self.describe(Limit::Memory);
             return Err(LimitError::DiskOverMemory { disk, memory });
         }
-        Ok(self)
+        Ok(Limits(self))
+    }
+
+    /// Makes room for files follow from the memory, for a request that names no disk limit: files are
+    /// kept in memory, so less memory means less room for them.
+    pub fn fit_disk(&mut self) {
+        self.disk_bytes = self.disk_bytes.min(self.memory_bytes / 2);
     }
 
     /// The value of one limit, for people.
     pub fn describe(&self, limit: Limit) -> String {
-        match limit {
-            Limit::Memory => bytes(self.memory_bytes),
-            Limit::Cpu => millis(self.cpu.as_millis() as u64),
-            Limit::Wall => millis(self.wall.as_millis() as u64),
-            Limit::Cpus => thousandths(self.cpu_millis.into()),
-            Limit::Processes => plain(self.processes.into()),
-            Limit::OpenFiles => plain(self.open_files.into()),
-            Limit::Disk => bytes(self.disk_bytes),
-            Limit::FileSize => bytes(self.file_bytes),
-            Limit::Output => bytes(self.output_bytes),
-            Limit::Results => plain(self.results.into()),
-            Limit::ResultBytes => bytes(self.result_bytes),
+        limit.unit().describe(self.get(limit))
+    }
+}
+
+impl Limits {
+    /// These limits with another wall-clock time for one cell, of at most `wall_max`.
+    pub fn with_wall(&self, wall: Duration, wall_max: Duration) -> Result<Self, LimitError> {
+        let max = LimitsMax(LimitValues { wall: wall_max, ..self.0.clone() });
+        LimitValues { wall, ..self.0.clone() }.checked(&max)
+    }
+
+    /// Gives one cell more wall-clock time. The caller has checked how much more.
+    pub fn extend_wall(&mut self, more: Duration) {
+        self.0.wall = self.0.wall.saturating_add(more);
+    }
+
+    /// Whether a sandbox made with `other` serves for these limits: what is fixed when a sandbox is
+    /// made is equal.
+    pub fn fixes_the_same(&self, other: &Self) -> bool {
+        Limit::ALL.iter().all(|&limit| match limit.scope() {
+            LimitScope::Sandbox => self.get(limit) == other.get(limit),
+            // The kernel's own limit has whole seconds, at least one; cells are counted exactly.
+            LimitScope::Both => {
+                let seconds = |limits: &Self| (limits.get(limit) / 1000).max(1);
+                seconds(self) == seconds(other)
+            }
+            LimitScope::Cell => true,
+        })
+    }
+}
+
+impl LimitUnit {
+    /// A number of this unit, for people.
+    fn describe(self, number: u64) -> String {
+        match self {
+            Self::Bytes => bytes(number),
+            Self::Milliseconds => format!("{} s", number as f64 / 1000.0),
+            Self::Thousandths => format!("{}", number as f64 / 1000.0),
+            Self::Count => number.to_string(),
         }
     }
-}
-
-fn within(
-    limit: Limit,
-    asked: u64,
-    least: u64,
-    most: u64,
-    show: fn(u64) -> String,
-) -> Result<(), LimitError> {
-    if asked < least {
-        let (asked, least) = (show(asked), show(least));
-        return Err(LimitError::TooSmall { limit, asked, least });
-    }
-    if asked > most {
-        let (asked, most) = (show(asked), show(most));
-        return Err(LimitError::TooLarge { limit, asked, most });
-    }
-    Ok(())
-}
-
-fn within_time(
-    limit: Limit,
-    asked: Duration,
-    least: Duration,
-    most: Duration,
-) -> Result<(), LimitError> {
-    let [asked, least, most] = [asked, least, most].map(|time| time.as_millis() as u64);
-    within(limit, asked, least, most, millis)
-}
-
-/// Takes what was asked for, the least and the most.
-fn within_count(
-    limit: Limit,
-    (asked, least, most): (u32, u32, u32),
-    show: fn(u64) -> String,
-) -> Result<(), LimitError> {
-    within(limit, asked.into(), least.into(), most.into(), show)
-}
-
-fn plain(number: u64) -> String {
-    number.to_string()
-}
-
-fn thousandths(number: u64) -> String {
-    format!("{}", number as f64 / 1000.0)
-}
-
-fn millis(number: u64) -> String {
-    format!("{} s", number as f64 / 1000.0)
 }
 
 /// A number of bytes in the largest unit that divides it.

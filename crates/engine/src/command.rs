@@ -1,9 +1,9 @@
 //! Commands: programs run in a sandbox beside its kernels, with pipes or on a terminal.
 //!
-//! Owns what may be asked for, what can be done about a running one, and who is told of its end;
-//! `starting` starts them, `streams` are this side's ends. Everything a command writes is hostile and
-//! passed on as bytes. The host holds no more of it than one chunk: a command whose output is not read
-//! waits.
+//! Owns the specification, the handle and the end of a command; `starting` starts them, `streams` are
+//! the host's ends. Everything a command writes is hostile and passed on as bytes. The host holds no
+//! more of it than one chunk: a command whose output is not read blocks.
+//!
 //! Tests: `tests/it/engine/commands.rs`, `tests/it/engine/terminals.rs`.
 
 mod starting;
@@ -11,17 +11,16 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_jail::protocol::{Exit, ZoneRequest};
+pub use silica_domain::TerminalSize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::zone::{CallError, ZoneHandle};
+use crate::tier::{CommandNumber, Enclosure, TierError};
 
-pub use silica_jail::command::TerminalSize;
-pub(crate) use starting::{Commands, Surroundings};
+pub(crate) use starting::{CommandDefaults, Commands};
 pub use streams::Input;
 use streams::{Output, Terminal};
 
@@ -30,7 +29,10 @@ pub const COMMANDS_MAX: usize = 64;
 
 /// How long a command may take from being asked for to its first instruction. Others in the sandbox
 /// can slow it down, or stop it.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The signal that cannot be ignored.
+const SIGKILL: i32 = 9;
 
 /// What a command reads when it has no terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,9 +142,9 @@ pub enum CommandError {
     /// Pipes or sockets could not be made.
     #[error("cannot make the streams of a command")]
     Streams(#[source] std::io::Error),
-    /// The zone could not do it.
+    /// The sandbox's tier failed.
     #[error("cannot start a command")]
-    Zone(#[source] CallError),
+    Tier(#[source] TierError),
 }
 
 /// How a command ended.
@@ -192,9 +194,9 @@ pub struct Command {
 /// What can be done about a running command from anywhere.
 #[derive(Clone, Debug)]
 pub struct CommandHandle {
-    id: u64,
+    number: CommandNumber,
     process_id: u32,
-    zone: ZoneHandle,
+    enclosure: Arc<dyn Enclosure>,
     life: watch::Receiver<Option<CommandEnd>>,
     terminal: Option<Arc<Terminal>>,
 }
@@ -206,12 +208,19 @@ impl CommandHandle {
     }
 
     /// Sends a signal to it and to all processes of its group. After its end this does nothing.
-    pub async fn signal(&self, signal: i32) -> Result<(), CallError> {
-        let request = ZoneRequest::SignalCommand { command: self.id, signal };
-        match self.zone.call(request, &[]).await {
-            // A zone that has gone took it along.
-            Ok(_) | Err(CallError::Gone) => Ok(()),
+    pub async fn signal(&self, signal: i32) -> Result<(), TierError> {
+        match self.enclosure.signal_command(self.number, signal).await {
+            // The end of the tier has ended the command.
+            Ok(()) | Err(TierError::Gone) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Kills the command without waiting for its end.
+    fn kill_in_background(self) {
+        // Without a runtime the whole engine is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(self.signal(SIGKILL).await) });
         }
     }
 
@@ -257,7 +266,7 @@ impl Drop for Command {
 }
 
 /// Waits for a command's end. Nobody is left to tell it when the sandbox was ended by its owner.
-async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
+pub(crate) async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
     match life.wait_for(Option::is_some).await.as_deref() {
         Ok(&Some(end)) => end,
         Ok(None) | Err(_) => DIED,
@@ -266,70 +275,3 @@ async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
 
 /// The end of a command whose sandbox ended, for a reason that is not known.
 const DIED: CommandEnd = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory: false };
-
-/// Whom the zone's events about commands concern.
-#[derive(Debug, Default)]
-pub(crate) struct Watches(HashMap<u64, Watched>);
-
-#[derive(Debug)]
-struct Watched {
-    enclosure: u64,
-    life: watch::Sender<Option<CommandEnd>>,
-    permit: Permit,
-}
-
-impl Watched {
-    /// Tells the end. The place is given back first: whoever hears of the end may take it.
-    fn end(self, end: CommandEnd) {
-        drop(self.permit);
-        self.life.send_replace(Some(end));
-    }
-}
-
-impl Watches {
-    pub(crate) fn add(
-        &mut self,
-        enclosure: u64,
-        command: u64,
-        permit: Permit,
-    ) -> watch::Receiver<Option<CommandEnd>> {
-        let (life, receiver) = watch::channel(None);
-        self.0.insert(command, Watched { enclosure, life, permit });
-        receiver
-    }
-
-    /// A command has ended; `oom_kills` processes of its sandbox died for lack of memory meanwhile.
-    pub(crate) fn exited(&mut self, command: u64, exit: Exit, oom_kills: u64) {
-        if let Some(watched) = self.0.remove(&command) {
-            let out_of_memory = oom_kills > 0 && exit != Exit::Status(0);
-            let exit = match exit {
-                Exit::Status(status) => CommandExit::Status(status),
-                Exit::Signal(signal) => CommandExit::Signal(signal),
-            };
-            watched.end(CommandEnd { exit, out_of_memory });
-        }
-    }
-
-    /// An enclosure has died, and everything in it.
-    pub(crate) fn enclosure_died(&mut self, enclosure: u64, out_of_memory: bool) {
-        let end = CommandEnd { exit: CommandExit::SandboxDied, out_of_memory };
-        for (_, watched) in self.0.extract_if(|_, watched| watched.enclosure == enclosure) {
-            watched.end(end);
-        }
-    }
-
-    /// Stops watching a command that did not come to be.
-    pub(crate) fn forget(&mut self, command: u64) {
-        self.0.remove(&command);
-    }
-
-    /// Stops watching the commands of an enclosure that is being ended: they see the watch close.
-    pub(crate) fn forget_enclosure(&mut self, enclosure: u64) {
-        self.0.retain(|_, watched| watched.enclosure != enclosure);
-    }
-
-    /// The zone has gone.
-    pub(crate) fn bury(&mut self) {
-        self.0.clear();
-    }
-}

@@ -49,8 +49,8 @@ pub use tree::{Made, Overwrite, Removal};
 pub use watch::{Happening, Notice, Reach, Watch};
 pub use write::{Existing, FILE_MODE_DEFAULT, Parents, WriteOptions, Writer};
 
+use crate::tier::WritableTree;
 use identity::Identity;
-use silica_jail::enclosure::WRITABLE_INODES;
 
 /// The writable places: the directory in the sandbox's file system, and where the guest sees it.
 const PLACES: [(&str, &str); 3] =
@@ -73,9 +73,9 @@ pub struct Files {
     /// The most a copy or an archive takes of the host: what the sandbox may hold. Sparse files and
     /// hard links would make more of it.
     copy_bytes_max: u64,
-    /// Whether there was nothing but the places themselves before anybody could make anything, so that the
-    /// number of inodes tells when there is nothing again.
-    began_bare: bool,
+    /// How many inodes are in use while the guest has made nothing; `None` if something was there from
+    /// the beginning, so that the number says nothing.
+    inodes_when_empty: Option<u64>,
 }
 
 /// What was opened.
@@ -88,11 +88,13 @@ pub enum Opened {
 }
 
 impl Files {
-    /// Takes the pinned directory; whose it is, is whom the files belong to.
-    pub(crate) fn new(directory: OwnedFd, copy_bytes_max: u64) -> io::Result<Self> {
+    /// Takes the directory, pinned before the guest's first instruction. New files get its owner.
+    pub(crate) fn new(tree: WritableTree, copy_bytes_max: u64) -> io::Result<Self> {
+        let WritableTree { directory, inodes_when_empty } = tree;
         let guest = Identity::of(directory.as_fd())?;
-        let mut files = Self { directory, guest, copy_bytes_max, began_bare: false };
-        files.began_bare = files.space().1 == WRITABLE_INODES;
+        let mut files = Self { directory, guest, copy_bytes_max, inodes_when_empty: None };
+        let (_, inodes) = files.space();
+        files.inodes_when_empty = (inodes == inodes_when_empty).then_some(inodes_when_empty);
         Ok(files)
     }
 

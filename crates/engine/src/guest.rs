@@ -19,6 +19,9 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/guest_files.
 /// Where the guest's package is seen inside.
 pub(crate) const PACKAGE: &str = "/opt/silica/guest/silica_guest";
 
+/// Files that a tier needs beside the guest's, by name.
+type TierFiles = &'static [(&'static str, &'static [u8])];
+
 /// Why the layer could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
@@ -59,15 +62,20 @@ impl Layer {
 ///
 /// It is named after its content and moved into place whole, so that one that is there is right. The
 /// files are compiled ahead, because the guest cannot write beside them.
-pub(crate) fn ensure(home: &Home, template: &Template) -> Result<Layer, GuestError> {
-    let (all, version) = (home.path().join("guest"), content());
+pub(crate) fn ensure(
+    home: &Home,
+    template: &Template,
+    tier_files: TierFiles,
+) -> Result<Layer, GuestError> {
+    let all = home.path().join("guest");
+    let version = content(tier_files);
     let path = all.join(format!("{version}-py{}", template.manifest.python_version));
     let failed = |error| GuestError::Write(path.clone(), error);
     if let Some(layer) = Layer::hold(&path).map_err(failed)? {
         return Ok(layer);
     }
     let partial = all.join(format!(".partial-{}", std::process::id()));
-    write(&partial, template).map_err(failed)?;
+    write(&partial, template, tier_files).map_err(failed)?;
     let moved = std::fs::rename(&partial, &path);
     let layer = Layer::hold(&path).map_err(failed)?;
     // Another process may have been first; its layer is the same.
@@ -81,15 +89,14 @@ pub(crate) fn ensure(home: &Home, template: &Template) -> Result<Layer, GuestErr
 }
 
 /// What the files are named after.
-fn content() -> String {
+fn content(tier_files: TierFiles) -> String {
     let mut hash = Sha256::new();
-    for (name, content) in FILES {
+    for (name, content) in FILES.iter().chain(tier_files) {
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name);
         hash.update((content.len() as u64).to_le_bytes());
         hash.update(content);
     }
-    hash.update(silica_jail::GATE_LIBRARY);
     let digest = hash.finalize();
     let short = digest[..6].iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
     format!("{short:012x}")
@@ -124,17 +131,16 @@ fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(&leaving)
 }
 
-fn write(layer: &Path, template: &Template) -> io::Result<()> {
+fn write(layer: &Path, template: &Template, tier_files: TierFiles) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     if layer.exists() {
         std::fs::remove_dir_all(layer)?;
     }
     let package = layer.join(&PACKAGE[1..]);
     std::fs::create_dir_all(&package)?;
-    for (name, content) in FILES {
+    for (name, content) in FILES.iter().chain(tier_files) {
         std::fs::write(package.join(name), content)?;
     }
-    std::fs::write(package.join("gate.so"), silica_jail::GATE_LIBRARY)?;
     compile(&package, template);
     // The jail reads it under another user id.
     let mut pending = vec![layer.to_owned()];

@@ -11,16 +11,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome};
-use silica_jail::cgroup::{Meter, Usage};
-use silica_jail::protocol::{Origin, ZoneRequest};
+use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome, Usage};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::control::{self, FromGuestEnd, ToGuestEnd};
 use crate::output::HeadTail;
+use crate::tier::{Enclosure, Entered, KernelNumber, KernelStart, Life, StartedKernel, TierError};
 use crate::wire::{self, FrameReader, FromGuest, ToGuest, WireError};
-use crate::zone::{CallError, Life, Reply, ZoneHandle, borrowed};
 
 /// The longest code of one cell.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
@@ -141,9 +139,9 @@ pub enum KernelError {
     /// Pipes or sockets could not be made.
     #[error("cannot make the streams of an interpreter")]
     Streams(#[source] std::io::Error),
-    /// The zone could not put it into the enclosure.
+    /// The sandbox's tier could not start it.
     #[error("cannot start an interpreter")]
-    Enter(#[source] CallError),
+    Enter(#[source] TierError),
     /// Entering was refused before any code ran.
     #[error("entering the sandbox failed at step {step}: {}", std::io::Error::from_raw_os_error(*.errno))]
     Refused {
@@ -175,11 +173,9 @@ pub struct Setup {
 }
 
 /// A live interpreter. Dropping it does not end it; its sandbox's end does.
-#[derive(Debug)]
 pub struct Kernel {
-    id: u64,
-    zone: ZoneHandle,
-    meter: Arc<Meter>,
+    number: KernelNumber,
+    enclosure: Arc<dyn Enclosure>,
     frames: FrameReader<FromGuestEnd>,
     to_guest: ToGuestEnd,
     stdout: pipe::Receiver,
@@ -188,55 +184,70 @@ pub struct Kernel {
     next_cell: u64,
     greeted: bool,
     alive: bool,
-    /// Variables for the next cell alone.
-    lent: BTreeMap<String, String>,
-    /// The zone's answer, looked at only if the interpreter never speaks.
-    entered: Option<oneshot::Receiver<Reply>>,
+    /// Variables for the next cell only.
+    next_environment: BTreeMap<String, String>,
+    /// The tier's word on the start, awaited only if the interpreter never says hello.
+    entered: Option<Entered>,
 }
 
-/// The guest's ends of an interpreter's streams.
-struct GuestEnds([OwnedFd; 3]);
-
-impl Kernel {
-    /// Asks for an interpreter; it may not even have been forked when this returns.
-    pub(crate) fn start(
-        zone: &ZoneHandle,
-        enclosure: u64,
-        origin: Origin,
-        fail_at: u32,
-    ) -> Result<Self, KernelError> {
-        let id = zone.number();
-        let (mut kernel, ends) =
-            Self::connect(zone, enclosure, id).map_err(KernelError::Streams)?;
-        let request = ZoneRequest::Enter { enclosure, kernel: id, origin, fail_at };
-        let entered = zone.send(request, &borrowed(&ends.0)).map_err(KernelError::Enter)?;
-        drop(ends);
-        kernel.entered = Some(entered);
-        Ok(kernel)
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Kernel").field("number", &self.number).finish_non_exhaustive()
     }
+}
 
-    fn connect(zone: &ZoneHandle, enclosure: u64, id: u64) -> std::io::Result<(Self, GuestEnds)> {
+/// The host's ends of an interpreter's streams.
+struct HostEnds {
+    from_guest: FromGuestEnd,
+    to_guest: ToGuestEnd,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+}
+
+impl HostEnds {
+    /// Makes the control socket and the pipes; returns the guest's ends, too.
+    fn make() -> std::io::Result<(Self, [OwnedFd; 3])> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (from_guest, to_guest) = control::split(ours.into())?;
         let pair = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
-        let ((stdout, guest_stdout), (stderr, guest_stderr)) = (pair()?, pair()?);
-        let kernel = Self {
-            id,
-            zone: zone.clone(),
-            meter: Arc::default(),
-            frames: FrameReader::new(from_guest, IDLE_BODY_BYTES_MAX),
+        let (stdout, guest_stdout) = pair()?;
+        let (stderr, guest_stderr) = pair()?;
+        let ends = Self {
+            from_guest,
             to_guest,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            life: zone.watch_kernel(enclosure, id),
+        };
+        Ok((ends, [theirs.into(), guest_stdout, guest_stderr]))
+    }
+}
+
+impl Kernel {
+    /// Asks for an interpreter and returns at once; its process may not exist yet.
+    pub(crate) fn start(
+        enclosure: &Arc<dyn Enclosure>,
+        start: &KernelStart,
+        fail_at: u32,
+    ) -> Result<Self, KernelError> {
+        let (ends, guest_ends) = HostEnds::make().map_err(KernelError::Streams)?;
+        let started =
+            enclosure.start_kernel(start, guest_ends, fail_at).map_err(KernelError::Enter)?;
+        let StartedKernel { number, life, entered } = started;
+        Ok(Self {
+            number,
+            enclosure: Arc::clone(enclosure),
+            frames: FrameReader::new(ends.from_guest, IDLE_BODY_BYTES_MAX),
+            to_guest: ends.to_guest,
+            stdout: ends.stdout,
+            stderr: ends.stderr,
+            life,
             next_cell: 1,
             greeted: false,
             alive: true,
-            lent: BTreeMap::new(),
-            entered: None,
-        };
-        Ok((kernel, GuestEnds([theirs.into(), guest_stdout, guest_stderr])))
+            next_environment: BTreeMap::new(),
+            entered: Some(entered),
+        })
     }
 
     /// Waits for the interpreter's first word.
@@ -260,7 +271,7 @@ impl Kernel {
 
     async fn why_not_ready(&mut self) -> KernelError {
         if let Some(entered) = self.entered.take()
-            && let Ok(Ok(Err(failure))) = tokio::time::timeout(ANSWER_PATIENCE, entered).await
+            && let Ok(Err(failure)) = tokio::time::timeout(ANSWER_PATIENCE, entered).await
         {
             return KernelError::Enter(failure);
         }
@@ -295,9 +306,9 @@ impl Kernel {
         }
     }
 
-    /// Sets variables for the next cell alone; after it they are what they were.
-    pub fn lend(&mut self, environment: BTreeMap<String, String>) {
-        self.lent = environment;
+    /// Sets variables for the next cell only.
+    pub fn set_next_environment(&mut self, environment: BTreeMap<String, String>) {
+        self.next_environment = environment;
     }
 
     /// Runs one cell to its end, whatever that is.
@@ -344,17 +355,11 @@ impl Kernel {
     }
 
     async fn signal(&self, signal: i32) {
-        // An interpreter or zone that has gone needs no signal.
-        let _ = self.zone.call(ZoneRequest::Signal { kernel: self.id, signal }, &[]).await;
-    }
-
-    /// Has cells account for what the sandbox uses.
-    pub(crate) fn measure(&mut self, meter: &Arc<Meter>) {
-        self.meter = Arc::clone(meter);
+        self.enclosure.signal_kernel(self.number, signal).await;
     }
 
     fn usage(&self) -> Usage {
-        self.meter.read()
+        self.enclosure.usage()
     }
 }
 

@@ -1,11 +1,10 @@
-//! Sandboxes, kernels, templates and the pool, on top of the jail.
+//! Sandboxes, kernels, commands, files and the pool, on top of an isolation tier.
 //!
-//! [`Engine`] owns one zone and hands out [`Sandbox`]es. A sandbox runs cells and ends in a
-//! [`Report`] for each. The guest's words are decoded in `wire`, its files are reached through
-//! `files`, and both are treated as hostile.
+//! [`Engine`] runs one tier and hands out [`Sandbox`]es with a [`Kernel`] each. A kernel runs cells;
+//! each ends in a [`Report`]. The guest's frames are decoded in `wire`, its files are reached through
+//! `files`, and both are treated as hostile. What isolates a sandbox is behind `tier`.
 
 mod command;
-mod containment;
 mod control;
 mod engine;
 mod files;
@@ -16,15 +15,16 @@ mod inputs;
 mod kernel;
 mod output;
 mod pool;
+mod program;
 mod sandbox;
+mod tier;
 mod wire;
-mod zone;
 
 pub use command::{
     COMMANDS_MAX, Command, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle,
     CommandSpec, Input as CommandInput, Stdin, TerminalSize,
 };
-pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, Interpreter, ZygotePolicy};
+pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, KernelOrigin};
 pub use files::{
     Archived, ChangedFile, Changes, DEPTH_MAX, ENTRIES_MAX, Existing, Extracted, FILE_MODE_DEFAULT,
     FileError, FileKind, FileStat, Files, GuestPath, Happening, Listed, Listing, Made, Metadata,
@@ -35,5 +35,6 @@ pub use guest::GuestError;
 pub use inputs::{Input, InputError};
 pub use kernel::{CODE_BYTES_MAX, Control, Kernel, KernelError, Report, Setup, Unwatched, Watcher};
 pub use output::HeadTail;
-pub use sandbox::{CreateError, Faults, Sandbox};
-pub use zone::CallError;
+pub use sandbox::{CreateError, Created, Faults, Sandbox, SandboxPlan};
+pub use tier::jail::{JailOptions, ZygotePolicy, host as jail_host};
+pub use tier::{StepFailure, TierError, TierOptions};

@@ -1,23 +1,24 @@
 //! Sandboxes kept ready with their interpreter already in, so that a create is a hand-over.
 //!
-//! The refill runs beside; taking one out never waits for it.
+//! The refill runs beside; taking one out never waits for it. The jail keeps a pool of its own below
+//! this one, of inits in their namespaces without an interpreter.
+//!
+//! Tests: `tests/it/jail/forks.rs`.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use silica_domain::Containment;
-use silica_jail::protocol::{EnclosureSpec, Origin};
 use tokio::sync::Notify;
 
-use crate::command::Surroundings;
-use crate::sandbox::{CreateError, Faults, Plan, Sandbox};
-use crate::zone::ZoneHandle;
+use crate::sandbox::{CreateError, Created, Sandbox, SandboxPlan};
+use crate::tier::TierDriver;
 
 /// How long a refill waits after a sandbox was taken, unless none is left.
 const REFILL_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long an interpreter is left alone after its first word, while it rehearses, before it counts as ready.
+/// How long an interpreter rehearses after its first word before it counts as ready.
 const REHEARSAL_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a failed refill waits before the next.
@@ -26,119 +27,96 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// A pool of equal sandboxes.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    spec: EnclosureSpec,
-    origin: Origin,
-    surroundings: Arc<Surroundings>,
+    plan: SandboxPlan,
     size: usize,
-    ready: Mutex<VecDeque<Sandbox>>,
+    ready: Mutex<VecDeque<Created>>,
     changed: Notify,
-    stopped: std::sync::atomic::AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Pool {
     /// Starts filling.
-    pub(crate) fn start(
-        zone: ZoneHandle,
-        plan: Plan,
-        containment: Containment,
-        size: usize,
-    ) -> Arc<Self> {
+    pub(crate) fn start(tier: Arc<dyn TierDriver>, plan: SandboxPlan, size: usize) -> Arc<Self> {
         let pool = Arc::new(Self {
-            spec: plan.spec,
-            origin: plan.origin,
-            surroundings: plan.surroundings,
+            plan,
             size,
             ready: Mutex::default(),
             changed: Notify::new(),
-            stopped: false.into(),
+            stopped: AtomicBool::new(false),
         });
-        tokio::spawn(fill(Arc::clone(&pool), zone, containment));
+        tokio::spawn(fill(Arc::clone(&pool), tier));
         pool
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Sandbox>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Created>> {
         // A queue has no invariant that a panic elsewhere could have broken halfway.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ready sandbox, if this pool holds such and has one.
-    pub(crate) fn take(&self, spec: &EnclosureSpec, origin: &Origin) -> Option<Sandbox> {
-        let same_kind = matches!(
-            (&self.origin, origin),
-            (Origin::Zygote, Origin::Zygote) | (Origin::Program(_), Origin::Program(_))
-        );
-        if *spec != self.spec || !same_kind {
+    /// A ready sandbox for this plan, if the pool holds such sandboxes and has one.
+    pub(crate) fn take(&self, plan: &SandboxPlan) -> Option<Created> {
+        if !self.plan.is_like(plan) {
             return None;
         }
         let mut ready = self.lock();
         // One that died while it waited is dropped, and so ended, on the way.
-        let taken = std::iter::from_fn(|| ready.pop_front()).find(Sandbox::is_alive);
+        let taken =
+            std::iter::from_fn(|| ready.pop_front()).find(|created| created.kernel.is_alive());
         drop(ready);
         self.changed.notify_one();
         taken
     }
 
-    /// How many stand ready.
+    /// How many sandboxes are ready.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Stops filling and ends those that stand ready.
+    /// Stops filling and ends the sandboxes that are ready.
     pub(crate) fn stop(&self) {
-        self.stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
         self.lock().clear();
         self.changed.notify_one();
     }
 }
 
-async fn fill(pool: Arc<Pool>, zone: ZoneHandle, containment: Containment) {
+async fn fill(pool: Arc<Pool>, tier: Arc<dyn TierDriver>) {
     loop {
         while pool.len() < pool.size {
-            if pool.stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            if pool.stopped.load(Ordering::Relaxed) {
                 return;
             }
-            match make(&pool, &zone, &containment).await {
-                Ok(sandbox) => pool.lock().push_back(sandbox),
-                // Nothing will ever be made in it again.
-                Err(_) if zone.is_gone() => return,
+            match make(&pool, &*tier).await {
+                Ok(created) => pool.lock().push_back(created),
+                // A tier that has ended makes no more sandboxes.
+                Err(_) if tier.is_gone() => return,
                 Err(error) => {
-                    complain(&error);
+                    warn(&error);
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }
         }
-        if pool.stopped.load(std::sync::atomic::Ordering::Relaxed) {
+        if pool.stopped.load(Ordering::Relaxed) {
             return;
         }
         pool.changed.notified().await;
-        // Whoever took one is about to use it: stay out of the way of its first cell.
+        // The sandbox that was taken is about to run its first cell, which a refill would slow down.
         if pool.len() > 0 {
             tokio::time::sleep(REFILL_PAUSE).await;
         }
     }
 }
 
-fn complain(error: &CreateError) {
+fn warn(error: &CreateError) {
     let error = error as &dyn std::error::Error;
     tracing::warn!(error, "a sandbox for the pool could not be made");
 }
 
-/// Makes one that somebody can use at once.
-async fn make(
-    pool: &Pool,
-    zone: &ZoneHandle,
-    containment: &Containment,
-) -> Result<Sandbox, CreateError> {
-    let plan = Plan {
-        spec: pool.spec.clone(),
-        inputs: Vec::new(),
-        origin: pool.origin.clone(),
-        faults: Faults::default(),
-        surroundings: Arc::clone(&pool.surroundings),
-    };
-    let mut sandbox = Sandbox::create(zone, plan, containment.clone()).await?;
-    sandbox.ready().await?;
-    sandbox.look_ahead();
+/// Makes one that can be used at once: its interpreter has rehearsed, its files have been looked at.
+async fn make(pool: &Pool, tier: &dyn TierDriver) -> Result<Created, CreateError> {
+    let mut created = Sandbox::create(tier, pool.plan.clone()).await?;
+    created.kernel.ready().await.map_err(CreateError::Kernel)?;
+    created.snapshot = created.sandbox.files().glance().ok().flatten();
     tokio::time::sleep(REHEARSAL_PAUSE).await;
-    Ok(sandbox)
+    Ok(created)
 }

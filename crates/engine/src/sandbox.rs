@@ -1,143 +1,123 @@
-//! One sandbox: an enclosure, its files, and the interpreters in it.
+//! One sandbox: an enclosure, its files, its commands, and the interpreters in it.
+//!
 //! Tests: `tests/it/engine/work.rs`, `tests/it/jail/leftovers.rs`.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use silica_domain::{Containment, Limits};
-use silica_jail::cgroup::{Gauge, Meter, Usage};
-use silica_jail::protocol::{EnclosureSpec, Origin, ZoneReply, ZoneRequest};
-use tokio::sync::{mpsc, watch};
+use silica_domain::{Containment, Usage};
 
-use crate::command::{Command, CommandError, CommandSpec, Commands, Surroundings};
+use crate::command::{Command, CommandDefaults, CommandError, CommandSpec, Commands};
 use crate::files::{Files, Snapshot};
-use crate::inputs::Prepared;
-use crate::kernel::{Control, Kernel, KernelError, Report, Setup, Watcher};
-use crate::zone::{CallError, Life, ZoneHandle};
+use crate::kernel::{Kernel, KernelError};
+use crate::tier::{
+    Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, TierDriver, TierError,
+};
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The enclosure.
+    /// Its tier could not make the enclosure.
     #[error("cannot make a sandbox")]
-    Enclosure(#[source] CallError),
-    /// The interpreter.
+    Enclosure(#[source] TierError),
+    /// Its first interpreter could not be started.
     #[error("cannot make a sandbox")]
     Kernel(#[source] KernelError),
-    /// The zone answered what it should not.
-    #[error("the zone process gave a wrong answer")]
-    WrongAnswer,
+    /// Its files cannot be reached from the host.
+    #[error("cannot reach the files of a new sandbox")]
+    Files(#[source] std::io::Error),
 }
 
-/// For tests: which step of making a sandbox fails on purpose; 0 for none.
+/// For tests: the step of making a sandbox that fails on purpose; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A step of [`silica_jail::enclosure::Step`].
+    /// A step of making the enclosure, by its number within the tier.
     pub enclosure_step: u32,
-    /// A step of the gate.
+    /// A step of entering, by its number within the tier.
     pub enter_step: u32,
 }
 
-/// Everything a new sandbox needs.
-pub(crate) struct Plan {
+/// Everything that a new sandbox is made from, checked.
+#[derive(Clone, Debug)]
+pub struct SandboxPlan {
     pub(crate) spec: EnclosureSpec,
-    pub(crate) inputs: Vec<Prepared>,
-    pub(crate) origin: Origin,
-    pub(crate) faults: Faults,
-    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) kernel: KernelStart,
+    pub(crate) enter_step: u32,
+    pub(crate) commands: Arc<CommandDefaults>,
+}
+
+impl SandboxPlan {
+    /// Whether sandboxes of both plans are interchangeable.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.is_poolable()
+            && other.is_poolable()
+            && self.spec.template == other.spec.template
+            && self.spec.limits.fixes_the_same(&other.spec.limits)
+            && self.kernel == other.kernel
+    }
+
+    /// Whether a sandbox made ahead can serve it.
+    fn is_poolable(&self) -> bool {
+        self.spec.inputs.is_empty() && self.spec.fail_at == 0 && self.enter_step == 0
+    }
+}
+
+/// A new sandbox, its first interpreter, and how its files stood if that is known already.
+#[derive(Debug)]
+pub struct Created {
+    pub sandbox: Sandbox,
+    pub kernel: Kernel,
+    pub snapshot: Option<Snapshot>,
 }
 
 /// A living sandbox. Dropping it ends it.
 #[derive(Debug)]
 pub struct Sandbox {
-    id: u64,
-    zone: ZoneHandle,
-    /// How an interpreter comes in.
-    origin: Origin,
-    life: watch::Receiver<Life>,
-    /// The first interpreter, until somebody takes it.
-    kernel: Option<Kernel>,
-    meter: Arc<Meter>,
+    enclosure: Arc<dyn Enclosure>,
+    /// How further interpreters are started.
+    kernel: KernelStart,
     files: Arc<Files>,
-    /// How they stood when it was kept ready, until somebody takes it.
-    seen: Option<Snapshot>,
     commands: Commands,
     containment: Containment,
     ended: AtomicBool,
 }
 
 impl Sandbox {
-    /// Makes an enclosure and asks for an interpreter in it, at once.
+    /// Asks for an enclosure and an interpreter in it at once, and waits for the enclosure.
     pub(crate) async fn create(
-        zone: &ZoneHandle,
-        plan: Plan,
-        containment: Containment,
-    ) -> Result<Self, CreateError> {
-        let (id, disk_bytes) = (zone.number(), plan.spec.disk_bytes);
-        let inputs = plan.inputs.iter().map(|input| input.mount.clone()).collect();
-        let trees: Vec<BorrowedFd<'_>> =
-            plan.inputs.iter().filter_map(|input| input.tree.as_ref().map(AsFd::as_fd)).collect();
-        let request = ZoneRequest::CreateEnclosure {
-            enclosure: id,
-            spec: plan.spec,
-            inputs,
-            fail_at: plan.faults.enclosure_step,
-        };
-        let life = zone.watch_enclosure(id);
-        let enclosure = zone.send(request, &trees).map_err(CreateError::Enclosure)?;
-        let mut guard = EndOnDrop { id, zone, armed: true };
-        let mut kernel = Kernel::start(zone, id, plan.origin.clone(), plan.faults.enter_step)
+        tier: &dyn TierDriver,
+        plan: SandboxPlan,
+    ) -> Result<Created, CreateError> {
+        let disk_bytes = plan.spec.limits.disk_bytes;
+        let NewEnclosure { enclosure, made } =
+            tier.create(plan.spec).map_err(CreateError::Enclosure)?;
+        let guard = AbandonOnDrop(Some(&enclosure));
+        let kernel = Kernel::start(&enclosure, &plan.kernel, plan.enter_step)
             .map_err(CreateError::Kernel)?;
-        let answer =
-            enclosure.await.unwrap_or(Err(CallError::Gone)).map_err(CreateError::Enclosure)?;
-        let (ZoneReply::Enclosure { gauges, before }, fds) = answer else {
-            return Err(CreateError::WrongAnswer);
+        let tree = made.await.map_err(CreateError::Enclosure)?;
+        let files = Files::new(tree, disk_bytes).map_err(CreateError::Files)?;
+        guard.disarm();
+        let sandbox = Self {
+            enclosure,
+            kernel: plan.kernel,
+            files: Arc::new(files),
+            commands: Commands::new(plan.commands),
+            containment: tier.containment().clone(),
+            ended: AtomicBool::new(false),
         };
-        let (writable, meter) = take(&gauges, before, fds).ok_or(CreateError::WrongAnswer)?;
-        kernel.measure(&meter);
-        let files = Files::new(writable, disk_bytes).map_err(|_| CreateError::WrongAnswer)?;
-        guard.armed = false;
-        let files = Arc::new(files);
-        let commands = Commands::new(plan.surroundings);
-        let (zone, origin, kernel) = (zone.clone(), plan.origin, Some(kernel));
-        let (seen, ended) = (None, AtomicBool::new(false));
-        Ok(Self {
-            id,
-            zone,
-            origin,
-            life,
-            kernel,
-            meter,
-            files,
-            seen,
-            commands,
-            containment,
-            ended,
-        })
-    }
-
-    /// Takes the first interpreter out, for use beside this.
-    pub fn take_kernel(&mut self) -> Option<Kernel> {
-        self.kernel.take()
-    }
-
-    /// How its files stand, if somebody has looked before it was handed over.
-    pub fn take_seen(&mut self) -> Option<Snapshot> {
-        self.seen.take()
+        Ok(Created { sandbox, kernel, snapshot: None })
     }
 
     /// Starts a further interpreter of the same kind, with variables of its own.
     pub fn start_kernel(&self) -> Result<Kernel, KernelError> {
-        let mut kernel = Kernel::start(&self.zone, self.id, self.origin.clone(), 0)?;
-        kernel.measure(&self.meter);
-        Ok(kernel)
+        Kernel::start(&self.enclosure, &self.kernel, 0)
     }
 
-    /// Waits until the whole sandbox has ended without having been asked to; tells whether for lack
-    /// of memory.
+    /// Waits until the sandbox has ended without having been asked to; returns whether it ended for
+    /// lack of memory.
     pub fn died(&self) -> impl Future<Output = bool> + Send + use<> {
-        let mut life = self.life.clone();
+        let mut life = self.enclosure.life();
         async move {
             match life.wait_for(|life| *life != Life::Alive).await.as_deref() {
                 Ok(Life::SandboxDied { out_of_memory }) => *out_of_memory,
@@ -146,49 +126,14 @@ impl Sandbox {
         }
     }
 
-    fn kernel(&mut self) -> Result<&mut Kernel, KernelError> {
-        self.kernel.as_mut().ok_or(KernelError::Ended)
-    }
-
-    /// Waits until the interpreter is ready.
-    pub async fn ready(&mut self) -> Result<(), KernelError> {
-        self.kernel()?.ready().await
-    }
-
-    /// Sets variables and arguments before the first cell.
-    pub async fn set_up(&mut self, setup: &Setup) -> Result<(), KernelError> {
-        self.kernel()?.set_up(setup).await
-    }
-
-    /// Does ahead what the first cell would otherwise wait for; the interpreter does its part by itself.
-    pub(crate) fn look_ahead(&mut self) {
-        self.seen = self.files.glance().ok().flatten();
-    }
-
-    /// Runs one cell.
-    pub async fn run(
-        &mut self,
-        code: &str,
-        limits: &Limits,
-        watcher: &mut dyn Watcher,
-        controls: &mut mpsc::Receiver<Control>,
-    ) -> Result<Report, KernelError> {
-        self.kernel()?.run(code, limits, watcher, controls).await
-    }
-
-    /// Starts a command beside whatever runs in the sandbox; returns once the program runs.
+    /// Starts a command; returns once the program runs.
     pub async fn start_command(&self, spec: &CommandSpec) -> Result<Command, CommandError> {
-        self.commands.start(&self.zone, self.id, spec).await
+        self.commands.start(&self.enclosure, spec).await
     }
 
     /// A line for the sandbox's shell: bash where the template has it.
     pub fn shell_line(&self, line: &str) -> CommandSpec {
-        self.commands.line(line)
-    }
-
-    /// Whether more cells can be run.
-    pub fn is_alive(&self) -> bool {
-        self.kernel.as_ref().is_some_and(Kernel::is_alive)
+        self.commands.shell_line(line)
     }
 
     /// Its writable files.
@@ -203,88 +148,56 @@ impl Sandbox {
 
     /// What it has used so far.
     pub fn usage(&self) -> Usage {
-        self.meter.read()
+        self.enclosure.usage()
     }
 
-    /// Whether all of it has ended, by itself or because it was asked to.
+    /// Whether all of it has ended, by itself or on request.
     pub fn is_dead(&self) -> bool {
-        let alive = *self.life.borrow() == Life::Alive && self.life.has_changed().is_ok();
+        let life = self.enclosure.life();
+        let alive = *life.borrow() == Life::Alive && life.has_changed().is_ok();
         !alive || self.ended.load(Ordering::Acquire)
     }
 
-    /// Kills everything in it; returns when the kernel has been told, which lets none of it go on.
-    /// It is still to be ended.
-    pub async fn kill(&self) -> Result<(), CallError> {
-        self.give_up();
-        self.zone.call(ZoneRequest::Kill { enclosure: self.id }, &[]).await.map(drop)
-    }
-
-    /// Ends it; returns when no process or mount of it is left, and nothing of it in its group.
-    pub async fn end(&self) -> Result<(), CallError> {
-        self.give_up();
-        self.zone.call(ZoneRequest::Destroy { enclosure: self.id }, &[]).await.map(drop)
-    }
-
-    /// The same, for whoever has it for himself.
-    pub async fn destroy(self) -> Result<(), CallError> {
-        self.end().await
-    }
-
-    /// Has nothing to do with it any more; done before the zone hears of it, since its group may be another's
-    /// soon after.
-    fn give_up(&self) {
+    /// Kills everything in it. It is still to be destroyed.
+    pub async fn kill(&self) -> Result<(), TierError> {
         self.ended.store(true, Ordering::Release);
-        self.meter.close();
-        self.zone.forget_enclosure(self.id);
+        self.enclosure.kill().await
+    }
+
+    /// Ends it; returns when no process, mount or file of it is left.
+    pub async fn destroy(&self) -> Result<(), TierError> {
+        self.ended.store(true, Ordering::Release);
+        self.enclosure.end().await
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if !*self.ended.get_mut() {
-            self.meter.close();
-            end(&self.zone, self.id);
+            self.enclosure.abandon();
         }
     }
 }
 
-/// Ends an enclosure whose making did not succeed.
-struct EndOnDrop<'a> {
-    id: u64,
-    zone: &'a ZoneHandle,
-    armed: bool,
+/// Ends an enclosure whose sandbox could not be completed.
+struct AbandonOnDrop<'a>(Option<&'a Arc<dyn Enclosure>>);
+
+impl AbandonOnDrop<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
 }
 
-impl Drop for EndOnDrop<'_> {
+impl Drop for AbandonOnDrop<'_> {
     fn drop(&mut self) {
-        if self.armed {
-            end(self.zone, self.id);
+        if let Some(enclosure) = self.0 {
+            enclosure.abandon();
         }
     }
-}
-
-/// Asks for an enclosure's end without waiting for it.
-fn end(zone: &ZoneHandle, enclosure: u64) {
-    zone.forget_enclosure(enclosure);
-    // Without a runtime the whole zone is ending.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let zone = zone.clone();
-        runtime.spawn(async move {
-            // A zone that has gone took the enclosure along.
-            let _ = zone.call(ZoneRequest::Destroy { enclosure }, &[]).await;
-        });
-    }
-}
-
-/// What comes with an enclosure: its writable directory, and what measures it.
-fn take(gauges: &[Gauge], before: Usage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Arc<Meter>)> {
-    let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
-    let meter = Meter::received(gauges, before, fds)?;
-    Some((writable, Arc::new(meter)))
 }
 
 impl AsFd for Sandbox {
-    /// The directory of its writable places.
+    /// The directory of its writable files.
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.files.as_fd()
     }

@@ -53,7 +53,7 @@ fn query<T: DeserializeOwned>(text: &str) {
 
 /// Limits that are accepted are within what the operator allows.
 fn limits(data: &[u8]) {
-    let (default, max) = (Limits::default(), LimitsMax::default());
+    let (default, max) = (LimitValues::default(), LimitsMax::default());
     let asked = json::parse::<sandboxes::LimitsBody>(data).and_then(|body| body.over(&default));
     if let Ok(asked) = asked
         && let Ok(checked) = asked.checked(&max)

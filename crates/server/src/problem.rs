@@ -289,7 +289,7 @@ fn command_code(error: &CommandError) -> Code {
         CommandError::Refused { .. }
         | CommandError::Slow
         | CommandError::Streams(_)
-        | CommandError::Zone(_) => Code::CannotCreate,
+        | CommandError::Tier(_) => Code::CannotCreate,
     }
 }
 

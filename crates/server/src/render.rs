@@ -42,7 +42,7 @@ pub fn containment(containment: &Containment) -> Value {
         };
         measures.insert(measure.name.to_owned(), json!({"state": state, "detail": detail}));
     }
-    json!({"tier": containment.tier, "measures": measures})
+    json!({"tier": containment.tier.name(), "measures": measures})
 }
 
 pub(crate) fn error(error: &CellError) -> Value {

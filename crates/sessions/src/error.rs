@@ -1,7 +1,7 @@
 //! Why something could not be done, in terms a caller can act on.
 
 use silica_domain::LimitError;
-use silica_engine::{CallError, CommandError, EngineError, FileError, InputError, KernelError};
+use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
 use silica_store::StoreError;
 use silica_store::approvals::State;
 
@@ -105,7 +105,7 @@ pub enum SessionError {
     Kernel(#[source] KernelError),
     /// The zone failed.
     #[error("the sandbox could not be reached")]
-    Zone(#[source] CallError),
+    Zone(#[source] TierError),
     /// Without a record nothing is run.
     #[error("what is to be done could not be recorded")]
     Store(#[from] StoreError),
@@ -134,8 +134,8 @@ impl From<KernelError> for SessionError {
     }
 }
 
-impl From<CallError> for SessionError {
-    fn from(error: CallError) -> Self {
+impl From<TierError> for SessionError {
+    fn from(error: TierError) -> Self {
         Self::Zone(error)
     }
 }

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use silica_domain::{Limits, Outcome};
 use silica_engine::{Changes, Control, Kernel, Report, Setup};
@@ -295,7 +294,7 @@ impl Keeper {
     async fn cell(&mut self, job: Job) {
         let Job { cell, code, environment, mut limits, mut controls, queued, ticket } = job;
         self.handle.set_current(Some(Arc::clone(&cell)));
-        let turn = self.turn(queued, &mut controls, &mut limits.wall).await;
+        let turn = self.turn(queued, &mut controls, &mut limits).await;
         let dead = self.session.sandbox().is_dead();
         if turn.is_some() && self.kernel.is_none() && !dead {
             // If there is none again, the cell says so.
@@ -307,7 +306,7 @@ impl Keeper {
                 self.session.note_files().await;
                 self.cells_begun += 1;
                 cell.begin(self.cells_begun);
-                kernel.lend(environment);
+                kernel.set_next_environment(environment);
                 let mut scribe = Scribe::new(Arc::clone(&cell.log));
                 let run = kernel.run(&code, &limits, &mut scribe, &mut controls);
                 let report = wakeful::run(run).await;
@@ -335,7 +334,7 @@ impl Keeper {
         &self,
         queued: Queued,
         controls: &mut mpsc::Receiver<Control>,
-        wall: &mut Duration,
+        limits: &mut Limits,
     ) -> Option<Turn> {
         let turn = queued.turn();
         tokio::pin!(turn);
@@ -343,7 +342,7 @@ impl Keeper {
             tokio::select! {
                 biased;
                 control = controls.recv() => match control {
-                    Some(Control::Extend(more)) => *wall = wall.saturating_add(more),
+                    Some(Control::Extend(more)) => limits.extend_wall(more),
                     Some(Control::Interrupt | Control::Kill) | None => return None,
                 },
                 turn = turn.as_mut() => return Some(turn),

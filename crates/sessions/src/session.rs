@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{CallError, Sandbox, Snapshot};
+use silica_engine::{Created, Sandbox, Snapshot, TierError};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
@@ -188,14 +188,14 @@ impl Session {
     /// Takes over a sandbox whose interpreter is ready.
     pub(crate) fn start(
         terms: Terms,
-        mut sandbox: Sandbox,
+        created: Created,
         store: Store,
         admission: Admission,
         numbers: Arc<Numbers>,
         review: Review,
     ) -> Arc<Self> {
         let now = Instant::now();
-        let (kernel, seen) = (sandbox.take_kernel(), sandbox.take_seen());
+        let Created { sandbox, kernel, snapshot } = created;
         let (created_at, ttl) = (Timestamp::now(), terms.ttl);
         let inner = Inner {
             expires: now + ttl,
@@ -222,17 +222,15 @@ impl Session {
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
-            files_touched: seen.is_none().into(),
-            snapshot: tokio::sync::Mutex::new(seen),
+            files_touched: snapshot.is_none().into(),
+            snapshot: tokio::sync::Mutex::new(snapshot),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),
             gone: watch::Sender::new(false),
             inner: Mutex::new(inner),
         });
-        if let Some(kernel) = kernel {
-            let setup = session.setup(None, &BTreeMap::new());
-            session.add_kernel(kernel, setup);
-        }
+        let setup = session.setup(None, &BTreeMap::new());
+        session.add_kernel(kernel, setup);
         session
     }
 
@@ -450,10 +448,10 @@ impl Session {
         self.terms.place.give_back_to_key();
     }
 
-    fn complain(&self, end: Result<(), CallError>, words: &str) {
+    fn complain(&self, end: Result<(), TierError>, words: &str) {
         match end {
             // A zone that has gone took everything along.
-            Ok(()) | Err(CallError::Gone) => {}
+            Ok(()) | Err(TierError::Gone) => {}
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, sandbox = %self.id(), "{words}");
@@ -469,7 +467,7 @@ impl Session {
             let kernels = std::mem::take(&mut inner.kernels);
             (kernels, inner.cells.clone(), inner.commands.clone())
         };
-        self.complain(self.sandbox.end().await, "a sandbox could not be ended");
+        self.complain(self.sandbox.destroy().await, "a sandbox could not be ended");
         // What ran has ended with the sandbox and finds out by itself, and so says what is true.
         for kernel in &kernels {
             kernel.close_after_cell();

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use silica_domain::Limits;
-use silica_engine::{CreateOptions, Engine, GuestPath, Input, Interpreter, Sandbox, Setup};
+use silica_domain::{LimitValues, Limits};
+use silica_engine::{
+    CreateOptions, Created, Engine, EngineError, GuestPath, Input, KernelOrigin, SandboxPlan, Setup,
+};
 use silica_store::sandboxes::{NewSandbox, SandboxRecord};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{oneshot, watch};
@@ -26,14 +28,14 @@ pub use single::{RunReport, RunRequest};
 /// Somebody who may have a sandbox.
 struct Admitted {
     terms: Terms,
-    options: CreateOptions,
+    plan: SandboxPlan,
     way: Way,
 }
 
 /// How it comes about.
 enum Way {
     /// It stands there.
-    Ready(Box<Sandbox>),
+    Ready(Box<Created>),
     /// It is made in this turn.
     Make(Turn),
 }
@@ -44,7 +46,7 @@ pub struct SessionsOptions {
     /// The template of those who name none.
     pub template: String,
     /// Limits of those who name none.
-    pub limits: Limits,
+    pub limits: LimitValues,
     /// How long a sandbox lives, and at most.
     pub ttl: Duration,
     /// The longest life that can be asked for.
@@ -73,7 +75,7 @@ pub struct Create {
     /// What it starts from.
     pub template: Option<String>,
     /// What it may use.
-    pub limits: Option<Limits>,
+    pub limits: Option<LimitValues>,
     /// Variables of everything in it.
     pub environment: BTreeMap<String, String>,
     /// Where its kernels and commands start; /workspace if nothing is said.
@@ -292,20 +294,21 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let terms = self.terms(tenant, &create, single)?;
-        let interpreter = if create.fresh { Interpreter::Fresh } else { Interpreter::Forked };
+        let kernel = if create.fresh { KernelOrigin::Fresh } else { KernelOrigin::Warm };
         let mut options = CreateOptions::new(&terms.template);
-        options.limits = terms.limits.clone();
+        options.limits = (*terms.limits).clone();
         options.inputs = create.inputs;
-        options.interpreter = interpreter;
-        let way = match self.engine().take_ready(&options)? {
-            Some(sandbox) => Way::Ready(Box::new(sandbox)),
+        options.kernel = kernel;
+        let plan = self.engine().plan(&options)?;
+        let way = match self.engine().take_ready(&plan) {
+            Some(created) => Way::Ready(Box::new(created)),
             None => Way::Make(self.admission.making(tenant).await),
         };
         // The turn may have been long in coming.
         if !self.is_open() {
             return Err(SessionError::ShuttingDown);
         }
-        Ok(Admitted { terms, options, way })
+        Ok(Admitted { terms, plan, way })
     }
 
     async fn make(
@@ -313,17 +316,17 @@ impl Sessions {
         admitted: Admitted,
         arguments: &[String],
     ) -> Result<Unclaimed, SessionError> {
-        let Admitted { terms, options, way } = admitted;
-        let mut sandbox = match way {
-            Way::Ready(mut sandbox) => {
-                sandbox.ready().await?;
-                *sandbox
+        let Admitted { terms, plan, way } = admitted;
+        let mut created = match way {
+            Way::Ready(mut created) => {
+                created.kernel.ready().await?;
+                *created
             }
             Way::Make(turn) => {
                 let make = async {
-                    let mut sandbox = self.engine().create(&options).await?;
-                    sandbox.ready().await?;
-                    Ok::<_, SessionError>(sandbox)
+                    let mut created = self.engine().make(plan).await?;
+                    created.kernel.ready().await?;
+                    Ok::<_, SessionError>(created)
                 };
                 turn.spend(make).await?
             }
@@ -332,11 +335,11 @@ impl Sessions {
         if !(as_it_is && arguments.is_empty()) {
             let (environment, directory) = (terms.environment.clone(), terms.directory.clone());
             let setup = Setup { environment, arguments: arguments.to_vec(), directory };
-            sandbox.set_up(&setup).await?;
+            created.kernel.set_up(&setup).await?;
         }
         let (store, admission) = (self.store.clone(), self.admission.clone());
         let (numbers, review) = (Arc::clone(&self.numbers), self.review.clone());
-        let session = Session::start(terms, sandbox, store, admission, numbers, review);
+        let session = Session::start(terms, created, store, admission, numbers, review);
         Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
     }
 
@@ -368,7 +371,8 @@ impl Sessions {
         }
         check_environment(&create.environment)?;
         check_metadata(&create.metadata)?;
-        let limits = create.limits.clone().unwrap_or_else(|| options.limits.clone());
+        let limits = self.engine().check_limits(create.limits.as_ref().unwrap_or(&options.limits));
+        let limits = limits.map_err(EngineError::from)?;
         Ok(Terms {
             id: SandboxId::random()?,
             tenant: tenant.clone(),

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use silica_domain::Limits;
+use silica_domain::LimitValues;
 use silica_engine::{
     COMMANDS_MAX, Command, CommandEnd, CommandError, CommandEvent, CommandExit, CommandSpec,
-    CreateOptions, Engine, Interpreter, Sandbox, Stdin, ZygotePolicy,
+    CreateOptions, KernelOrigin, Stdin, ZygotePolicy,
 };
 use silica_jail::client::UseOfHost;
 use silica_jail::command::Step;
 
 use crate::harness::{
-    GONE_WITHIN, PYTHON, TIMEOUT, TestHome, descendants, eventually_async, namespace_ids, print,
-    processes, processes_with, signal, status_of, unique_name,
+    GONE_WITHIN, LiveSandbox, PYTHON, TIMEOUT, TestEngine, TestHome, descendants, eventually_async,
+    namespace_ids, print, processes, processes_with, signal, status_of, unique_name,
 };
 use crate::jail::failing::{holdings, settled};
 
@@ -21,14 +21,14 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// A sandbox with its kernel.
-pub(crate) async fn sandbox(home: &TestHome) -> (Engine, Sandbox) {
+pub(crate) async fn sandbox(home: &TestHome) -> (TestEngine, LiveSandbox) {
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
     sandbox.ready().await.unwrap();
     (engine, sandbox)
 }
 
-pub(crate) async fn finish(engine: Engine, sandbox: Sandbox) {
+pub(crate) async fn finish(engine: TestEngine, sandbox: LiveSandbox) {
     sandbox.destroy().await.unwrap();
     engine.close().await;
 }
@@ -73,16 +73,16 @@ pub(crate) async fn read_until(command: &mut Command, text: &str) -> String {
     seen
 }
 
-pub(crate) async fn start(sandbox: &Sandbox, line: &str) -> Command {
+pub(crate) async fn start(sandbox: &LiveSandbox, line: &str) -> Command {
     sandbox.start_command(&sandbox.shell_line(line)).await.unwrap()
 }
 
-pub(crate) async fn run(sandbox: &Sandbox, line: &str) -> Outcome {
+pub(crate) async fn run(sandbox: &LiveSandbox, line: &str) -> Outcome {
     collect(&mut start(sandbox, line).await).await
 }
 
 /// What an honest command printed.
-pub(crate) async fn printed(sandbox: &Sandbox, line: &str) -> String {
+pub(crate) async fn printed(sandbox: &LiveSandbox, line: &str) -> String {
     let outcome = run(sandbox, line).await;
     assert_eq!(outcome.exit, CommandExit::Status(0), "{line}: {outcome:?}");
     outcome.stdout.trim_end().to_owned()
@@ -238,7 +238,7 @@ async fn number_and_size_are_bounded() {
     finish(engine, sandbox).await;
 }
 
-async fn commands_leave_their_place(sandbox: &Sandbox) {
+async fn commands_leave_their_place(sandbox: &LiveSandbox) {
     let refused = sandbox.start_command(&CommandSpec::program(["no-such-tool"])).await.unwrap_err();
     assert!(matches!(refused, CommandError::NotFound(_)), "{refused}");
 }
@@ -483,8 +483,9 @@ async fn output_goes_through_without_being_held() {
 async fn lack_of_memory_is_said() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let limits = Limits { memory_bytes: 128 << 20, disk_bytes: 32 << 20, ..Limits::default() };
-    let options = CreateOptions { limits, ..home.options(Interpreter::Forked) };
+    let limits =
+        LimitValues { memory_bytes: 128 << 20, disk_bytes: 32 << 20, ..LimitValues::default() };
+    let options = CreateOptions { limits, ..home.options(KernelOrigin::Warm) };
     let mut sandbox = engine.create(&options).await.unwrap();
     sandbox.ready().await.unwrap();
     let hog = "b = []\nwhile True: b.append(bytes(range(256)) * 4096)";
@@ -506,8 +507,8 @@ async fn lack_of_memory_is_said() {
 async fn sandbox_without_a_process_left_can_be_looked_into() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let limits = Limits { processes: 16, ..Limits::default() };
-    let options = CreateOptions { limits, ..home.options(Interpreter::Forked) };
+    let limits = LimitValues { processes: 16, ..LimitValues::default() };
+    let options = CreateOptions { limits, ..home.options(KernelOrigin::Warm) };
     let mut sandbox = engine.create(&options).await.unwrap();
     let code = "import subprocess\nheld = []\ntry:\n  while True: held.append(subprocess.Popen(['sleep', '1000']))\n\
                 except BlockingIOError: print(len(held))";
@@ -524,7 +525,7 @@ async fn sandbox_without_a_process_left_can_be_looked_into() {
 }
 
 /// The init of the sandbox in which a marked process runs.
-fn init(engine: &Engine, marker: &str) -> u32 {
+fn init(engine: &TestEngine, marker: &str) -> u32 {
     let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let of_sandbox = namespace(processes_with(marker)[0].pid);
     let is_init = |pid: u32| {
@@ -627,7 +628,7 @@ async fn commands_work_with_less_of_the_host() {
     for (cgroups, unique_ids) in [(false, true), (true, false), (false, false)] {
         let use_of_host = UseOfHost { cgroups, unique_ids };
         let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
-        let mut sandbox = engine.create(&home.options(Interpreter::Fresh)).await.unwrap();
+        let mut sandbox = engine.create(&home.options(KernelOrigin::Fresh)).await.unwrap();
         sandbox.ready().await.unwrap();
         let found =
             printed(&sandbox, "id -u; pwd; grep -c ^Cap.*0000000000000000$ /proc/self/status")
@@ -664,7 +665,7 @@ async fn nobody_inside_can_look_into_a_command_on_its_way() {
     for unique_ids in [true, false] {
         let use_of_host = UseOfHost { cgroups: true, unique_ids };
         let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
-        let sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+        let sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
         let prying = CommandSpec::program(["python", "-c", PRYING]);
         let mut prying = sandbox.start_command(&prying).await.unwrap();
         read_until(&mut prying, "up\n").await;

@@ -2,11 +2,13 @@
 
 use silica_domain::Limits;
 use silica_engine::{
-    ChangedFile, Changes, Existing, FileError, Files, GuestPath, Interpreter, Overwrite, Parents,
-    Removal, Sandbox, WriteOptions,
+    ChangedFile, Changes, Existing, FileError, Files, GuestPath, KernelOrigin, Overwrite, Parents,
+    Removal, WriteOptions,
 };
 
-use crate::harness::{PYTHON, TIMEOUT, TestHome, cell, eventually_async, print};
+use crate::harness::{
+    LiveSandbox, PYTHON, TIMEOUT, TestEngine, TestHome, cell, eventually_async, print,
+};
 
 const OPTIONS: WriteOptions = WriteOptions {
     mode: 0o644,
@@ -35,14 +37,14 @@ fn get(files: &Files, path: &str) -> Result<String, FileError> {
     }
 }
 
-async fn sandbox(home: &TestHome) -> (silica_engine::Engine, Sandbox) {
+async fn sandbox(home: &TestHome) -> (TestEngine, LiveSandbox) {
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
     sandbox.ready().await.unwrap();
     (engine, sandbox)
 }
 
-async fn end(engine: silica_engine::Engine, sandbox: Sandbox) {
+async fn end(engine: TestEngine, sandbox: LiveSandbox) {
     sandbox.destroy().await.unwrap();
     engine.close().await;
 }

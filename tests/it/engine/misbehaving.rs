@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use silica_domain::Limits;
-use silica_engine::Interpreter;
+use silica_domain::{LimitValues, Limits};
+use silica_engine::KernelOrigin;
 
 use crate::harness::{
     PYTHON, TestHome, assert_works, cell, eventually_async, name_process, processes_with, text,
@@ -16,18 +16,19 @@ use crate::harness::{
 async fn check(cases: &[(&str, &str)], expected: Expect) {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let limits = Limits {
+    let values = LimitValues {
         wall: Duration::from_secs(1),
         memory_bytes: 96 << 20,
         disk_bytes: 32 << 20,
         processes: 32,
-        ..Limits::default()
+        ..LimitValues::default()
     };
-    let options = home.options(Interpreter::Forked);
+    let limits = engine.check_limits(&values).unwrap();
+    let options = home.options(KernelOrigin::Warm);
     let mut table = String::new();
     for (name, code) in cases {
         let mut sandbox = engine
-            .create(&silica_engine::CreateOptions { limits: limits.clone(), ..options.clone() })
+            .create(&silica_engine::CreateOptions { limits: values.clone(), ..options.clone() })
             .await
             .unwrap();
         sandbox.ready().await.unwrap();
@@ -276,7 +277,7 @@ async fn interpreter_taken_apart() {
 async fn daemon_dies_with_its_sandbox() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let mut sandbox = engine.create(&options).await.unwrap();
     let marker = unique_name();
     let code = format!(
@@ -302,7 +303,7 @@ async fn daemon_dies_with_its_sandbox() {
 async fn thread_that_prints_on_does_not_hold_up_the_next_cell() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
     let code = "import threading, time\n\
                 def on():\n  while True:\n    print('on'); time.sleep(0.001)\n\
                 threading.Thread(target=on, daemon=True).start()";

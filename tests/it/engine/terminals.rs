@@ -1,10 +1,11 @@
 //! Commands on a terminal.
 
-use silica_engine::{Command, CommandExit, CommandSpec, Sandbox, TerminalSize};
+use silica_engine::{Command, CommandExit, CommandSpec, TerminalSize};
 
 use crate::engine::commands::{collect, end, finish, printed, read_until, sandbox};
 use crate::harness::{
-    GONE_WITHIN, PYTHON, TIMEOUT, TestHome, eventually_async, processes_with, unique_name,
+    GONE_WITHIN, LiveSandbox, PYTHON, TIMEOUT, TestHome, eventually_async, processes_with,
+    unique_name,
 };
 
 const SIZE: TerminalSize = TerminalSize { rows: 33, columns: 101 };
@@ -13,7 +14,7 @@ fn on_terminal(spec: CommandSpec) -> CommandSpec {
     CommandSpec { terminal: Some(SIZE), ..spec }
 }
 
-async fn start(sandbox: &Sandbox, line: &str) -> Command {
+async fn start(sandbox: &LiveSandbox, line: &str) -> Command {
     sandbox.start_command(&on_terminal(sandbox.shell_line(line))).await.unwrap()
 }
 

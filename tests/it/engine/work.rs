@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::{Interpreter, ZygotePolicy};
+use silica_engine::{KernelOrigin, ZygotePolicy};
 use silica_jail::client::UseOfHost;
 
 use crate::harness::{SCIENCE, TestHome, cell, print, text};
@@ -110,10 +110,10 @@ const TASKS: [(&str, &str); 26] = [
     ),
 ];
 
-async fn check(interpreter: Interpreter) {
+async fn check(origin: KernelOrigin) {
     let home = TestHome::new(SCIENCE);
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(origin)).await.unwrap();
     sandbox.ready().await.unwrap();
     let limits = Limits::default();
     let mut wrong = Vec::new();
@@ -135,8 +135,8 @@ async fn tables_of_text_fit_without_groups() {
     let home = TestHome::new(SCIENCE);
     let use_of_host = UseOfHost { cgroups: false, unique_ids: true };
     let engine = home.engine_with(ZygotePolicy::default(), use_of_host).await;
-    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
+    for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
+        let mut sandbox = engine.create(&home.options(origin)).await.unwrap();
         let code = "import pandas as pd, matplotlib.pyplot as plt\n\
                     d = pd.DataFrame({'a': ['x', 'y'] * 1000}); plt.plot([1, 2]); plt.savefig('p.png')\n\
                     more = bytearray(64 << 20); print(d.a.str.upper().nunique())";
@@ -148,12 +148,12 @@ async fn tables_of_text_fit_without_groups() {
 
 #[tokio::test]
 async fn tasks_in_a_fork() {
-    check(Interpreter::Forked).await;
+    check(KernelOrigin::Warm).await;
 }
 
 #[tokio::test]
 async fn tasks_in_a_fresh_interpreter() {
-    check(Interpreter::Fresh).await;
+    check(KernelOrigin::Fresh).await;
 }
 
 /// The chart data of `PLOT`, whose ticks are fixed so that they do not change with matplotlib.
@@ -202,8 +202,8 @@ async fn pictures_and_tables_are_results() {
     let home = TestHome::new(SCIENCE);
     let engine = home.engine().await;
     let limits = Limits::default();
-    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
+    for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
+        let mut sandbox = engine.create(&home.options(origin)).await.unwrap();
         for (code, mime, begins) in SHOWN {
             let report = cell(&mut sandbox, code, &limits).await;
             assert_eq!(report.results.len(), 1, "{code}: {:?} {:?}", report.outcome, report.error);
@@ -222,7 +222,7 @@ async fn hostile_results_harm_nothing() {
     let home = TestHome::new(SCIENCE);
     let engine = home.engine().await;
     let limits = Limits::default();
-    let mut sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
     let cells = [
         "class H:\n    def _repr_html_(self): return 'x' * 100_000_000\n    def __repr__(self): return 'kept'\nH()",
         "display({'text/plain': 'kept', 'not\\na type': 'x', 'a/é': 'x'}, raw=True)",
@@ -242,7 +242,7 @@ async fn hostile_results_harm_nothing() {
 async fn cut_tables_say_so() {
     let home = TestHome::new(SCIENCE);
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(Interpreter::Fresh)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(KernelOrigin::Fresh)).await.unwrap();
     let code = "import pandas as pd; pd.DataFrame({'a': range(3000)})";
     let report = cell(&mut sandbox, code, &Limits::default()).await;
     let metadata: Value = serde_json::from_str(&report.results[0].metadata).unwrap();

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use silica_engine::{CreateOptions, Engine, Interpreter, ZygotePolicy};
+use silica_engine::{CreateOptions, KernelOrigin, ZygotePolicy};
 use silica_jail::client::UseOfHost;
 use tempfile::TempDir;
 
-use super::engine::start_engine;
+use super::engine::{TestEngine, start_engine};
 use super::program::{CommandOutput, collect, finish, start};
 use super::{EVERYTHING, GONE_WITHIN, SCIENCE, SILICA, eventually};
 
@@ -105,7 +105,7 @@ impl TestHome {
     }
 
     /// An engine over this data directory with the template added and warm.
-    pub(crate) async fn engine(&self) -> Engine {
+    pub(crate) async fn engine(&self) -> TestEngine {
         self.engine_with(ZygotePolicy::default(), EVERYTHING).await
     }
 
@@ -113,14 +113,14 @@ impl TestHome {
         &self,
         zygotes: ZygotePolicy,
         use_of_host: UseOfHost,
-    ) -> Engine {
+    ) -> TestEngine {
         let engine = start_engine(self.path(), self.template, zygotes, use_of_host).await;
         engine.warm(self.template).await.unwrap();
         engine
     }
 
-    pub(crate) fn options(&self, interpreter: Interpreter) -> CreateOptions {
-        CreateOptions { interpreter, ..CreateOptions::new(self.template) }
+    pub(crate) fn options(&self, origin: KernelOrigin) -> CreateOptions {
+        CreateOptions { kernel: origin, ..CreateOptions::new(self.template) }
     }
 
     /// The control groups of the zones of this data directory that exist now, with all below them.

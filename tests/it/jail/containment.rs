@@ -10,13 +10,13 @@ use std::time::Duration;
 use expect_test::expect_file;
 use serde_json::Value;
 use silica_domain::{Enforcement, Outcome};
-use silica_engine::{CommandExit, CommandSpec, Engine, Interpreter, Sandbox, TerminalSize};
+use silica_engine::{CommandExit, CommandSpec, KernelOrigin, TerminalSize};
 use silica_jail::client::UseOfHost;
 
 use crate::engine::commands;
 use crate::harness::{
-    PYTHON, TestHome, cell, eventually_async, name_process, print, processes, processes_with,
-    status_of, text, unique_name,
+    LiveSandbox, PYTHON, TestEngine, TestHome, cell, eventually_async, name_process, print,
+    processes, processes_with, status_of, text, unique_name,
 };
 
 const INSPECTOR: &str = include_str!("inspector.py");
@@ -32,10 +32,10 @@ fn flat(value: &Value, prefix: &str) -> Vec<String> {
 }
 
 /// What a guest finds, as text; that its namespaces are its own is checked here.
-async fn inspect(interpreter: Interpreter) -> String {
+async fn inspect(origin: KernelOrigin) -> String {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
+    let mut sandbox = engine.create(&home.options(origin)).await.unwrap();
     sandbox.ready().await.unwrap();
     let found = findings(&engine, &print(&mut sandbox, INSPECTOR).await);
     sandbox.destroy().await.unwrap();
@@ -44,7 +44,7 @@ async fn inspect(interpreter: Interpreter) -> String {
 }
 
 /// The inspector's words as lines.
-fn findings(engine: &Engine, words: &str) -> String {
+fn findings(engine: &TestEngine, words: &str) -> String {
     let found: Value = serde_json::from_str(words).unwrap();
     for (name, inside) in found["namespaces"].as_object().unwrap() {
         let link = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
@@ -57,7 +57,7 @@ fn findings(engine: &Engine, words: &str) -> String {
     lines.concat()
 }
 
-fn zone_namespace(engine: &Engine, name: &str) -> PathBuf {
+fn zone_namespace(engine: &TestEngine, name: &str) -> PathBuf {
     let launcher = engine.zone_process_id();
     let master = processes().into_iter().find(|process| process.parent == launcher).unwrap();
     std::fs::read_link(format!("/proc/{}/ns/{name}", master.pid)).unwrap()
@@ -65,9 +65,9 @@ fn zone_namespace(engine: &Engine, name: &str) -> PathBuf {
 
 #[tokio::test]
 async fn guest_sees_and_does_no_more_than_this() {
-    let fork = inspect(Interpreter::Forked).await;
+    let fork = inspect(KernelOrigin::Warm).await;
     expect_file!["inspector.expected"].assert_eq(&fork);
-    assert_eq!(inspect(Interpreter::Fresh).await, fork);
+    assert_eq!(inspect(KernelOrigin::Fresh).await, fork);
 }
 
 #[tokio::test]
@@ -210,10 +210,10 @@ fn nothing_of_the_guests_is_left_executable_with_rights() {
 }
 
 /// Two sandboxes of one engine.
-async fn pair(home: &TestHome, interpreter: Interpreter) -> (Engine, Sandbox, Sandbox) {
+async fn pair(home: &TestHome, origin: KernelOrigin) -> (TestEngine, LiveSandbox, LiveSandbox) {
     let engine = home.engine().await;
-    let mut one = engine.create(&home.options(interpreter)).await.unwrap();
-    let mut other = engine.create(&home.options(interpreter)).await.unwrap();
+    let mut one = engine.create(&home.options(origin)).await.unwrap();
+    let mut other = engine.create(&home.options(origin)).await.unwrap();
     one.ready().await.unwrap();
     other.ready().await.unwrap();
     (engine, one, other)
@@ -222,7 +222,7 @@ async fn pair(home: &TestHome, interpreter: Interpreter) -> (Engine, Sandbox, Sa
 #[tokio::test]
 async fn two_sandboxes_have_their_own_host_user() {
     let home = TestHome::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&home, Interpreter::Forked).await;
+    let (engine, mut one, mut other) = pair(&home, KernelOrigin::Warm).await;
     let mut users = BTreeSet::new();
     for sandbox in [&mut one, &mut other] {
         let marker = unique_name();
@@ -296,9 +296,9 @@ const CROSSINGS: [(&str, &str, &str, &str); 8] = [
     ),
 ];
 
-async fn check_crossings(interpreter: Interpreter) {
+async fn check_crossings(origin: KernelOrigin) {
     let home = TestHome::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&home, interpreter).await;
+    let (engine, mut one, mut other) = pair(&home, origin).await;
     for (name, act, look, expected) in CROSSINGS {
         print(&mut one, act).await;
         assert_eq!(print(&mut other, look).await, expected, "{name}");
@@ -309,18 +309,18 @@ async fn check_crossings(interpreter: Interpreter) {
 
 #[tokio::test]
 async fn nothing_crosses_between_forks() {
-    check_crossings(Interpreter::Forked).await;
+    check_crossings(KernelOrigin::Warm).await;
 }
 
 #[tokio::test]
 async fn nothing_crosses_between_fresh_interpreters() {
-    check_crossings(Interpreter::Fresh).await;
+    check_crossings(KernelOrigin::Fresh).await;
 }
 
 #[tokio::test]
 async fn one_sandbox_cannot_signal_another() {
     let home = TestHome::new(PYTHON);
-    let (engine, mut one, mut other) = pair(&home, Interpreter::Forked).await;
+    let (engine, mut one, mut other) = pair(&home, KernelOrigin::Warm).await;
     print(&mut other, "kept = 1").await;
     let code = "import os\n\
                 for pid in range(2, 100_000):\n  \
@@ -336,7 +336,7 @@ async fn one_sandbox_cannot_signal_another() {
 #[tokio::test]
 async fn host_sees_no_guest_process_with_a_capability() {
     let home = TestHome::new(PYTHON);
-    let (engine, mut one, _other) = pair(&home, Interpreter::Forked).await;
+    let (engine, mut one, _other) = pair(&home, KernelOrigin::Warm).await;
     let marker = unique_name();
     let code = format!(
         "import subprocess\np = subprocess.Popen(['sleep', '50'], env={{'MARK': {marker:?}}})\n{}",
@@ -376,8 +376,8 @@ async fn containment_says_what_is_not_enforced() {
         for measure in ["namespaces", "root", "network", "capabilities", "seccomp", "disk"] {
             assert!(states[measure], "{measure} {case}");
         }
-        for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-            let mut sandbox = engine.create(&home.options(interpreter)).await.unwrap();
+        for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
+            let mut sandbox = engine.create(&home.options(origin)).await.unwrap();
             let found: Value = serde_json::from_str(&print(&mut sandbox, INSPECTOR).await).unwrap();
             assert_eq!(
                 found["seen"]["uid"],

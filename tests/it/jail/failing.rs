@@ -1,12 +1,12 @@
 //! Making a sandbox fails at each step in turn: the error names the step, nothing is left, and the
 //! engine goes on.
 
-use silica_engine::{CreateOptions, Engine, Faults, Interpreter};
+use silica_engine::{CreateOptions, Faults, KernelOrigin};
 use silica_jail::enclosure;
 
 use crate::harness::{
-    GONE_WITHIN, PYTHON, TestHome, assert_works, descendants, descriptors, eventually_async, print,
-    zombies,
+    GONE_WITHIN, PYTHON, TestEngine, TestHome, assert_works, descendants, descriptors,
+    eventually_async, print, zombies,
 };
 
 /// What an engine holds: how many descriptors each of its processes and this one have open, and how
@@ -17,7 +17,7 @@ pub(crate) struct Holdings {
     groups: usize,
 }
 
-pub(crate) fn holdings(engine: &Engine, home: &TestHome) -> Holdings {
+pub(crate) fn holdings(engine: &TestEngine, home: &TestHome) -> Holdings {
     let zone = engine.zone_process_id();
     let pids = descendants(zone).into_iter().map(|process| process.pid);
     let mut descriptors: Vec<usize> =
@@ -30,7 +30,7 @@ pub(crate) fn holdings(engine: &Engine, home: &TestHome) -> Holdings {
 const SETTLED: u32 = 20;
 
 /// The same once what is made ahead has been made again and what is dying is dead.
-pub(crate) async fn settled(engine: &Engine, home: &TestHome) -> Holdings {
+pub(crate) async fn settled(engine: &TestEngine, home: &TestHome) -> Holdings {
     let mut last = holdings(engine, home);
     let mut times = 0;
     let settle = || {
@@ -56,7 +56,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// What making a sandbox with a fault comes to; it must not succeed.
-async fn failure(engine: &Engine, options: &CreateOptions) -> String {
+async fn failure(engine: &TestEngine, options: &CreateOptions) -> String {
     let mut sandbox = match engine.create(options).await {
         Ok(sandbox) => sandbox,
         Err(error) => return chain(&error),
@@ -66,10 +66,10 @@ async fn failure(engine: &Engine, options: &CreateOptions) -> String {
     chain(&error)
 }
 
-async fn check(interpreter: Interpreter, faults: &[(&str, Faults)]) {
+async fn check(origin: KernelOrigin, faults: &[(&str, Faults)]) {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let honest = home.options(interpreter);
+    let honest = home.options(origin);
     let mut neighbour = engine.create(&honest).await.unwrap();
     print(&mut neighbour, "kept = 'kept'").await;
     assert_works(&engine, &honest).await;
@@ -112,29 +112,29 @@ fn enter_faults() -> Vec<(&'static str, Faults)> {
 
 #[tokio::test]
 async fn enclosure_for_a_fork_fails_cleanly_at_each_step() {
-    check(Interpreter::Forked, &enclosure_faults()).await;
+    check(KernelOrigin::Warm, &enclosure_faults()).await;
 }
 
 #[tokio::test]
 async fn enclosure_for_a_fresh_interpreter_fails_cleanly_at_each_step() {
-    check(Interpreter::Fresh, &enclosure_faults()).await;
+    check(KernelOrigin::Fresh, &enclosure_faults()).await;
 }
 
 #[tokio::test]
 async fn fork_fails_to_enter_cleanly_at_each_step() {
-    check(Interpreter::Forked, &enter_faults()).await;
+    check(KernelOrigin::Warm, &enter_faults()).await;
 }
 
 #[tokio::test]
 async fn fresh_interpreter_fails_to_enter_cleanly_at_each_step() {
-    check(Interpreter::Fresh, &enter_faults()).await;
+    check(KernelOrigin::Fresh, &enter_faults()).await;
 }
 
 #[tokio::test]
 async fn many_failures_and_ends_leave_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let honest = home.options(Interpreter::Forked);
+    let honest = home.options(KernelOrigin::Warm);
     // From the second sandbox on the zone fills its stock, which is part of what it holds.
     for _ in 0..3 {
         assert_works(&engine, &honest).await;

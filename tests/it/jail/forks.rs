@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use silica_domain::Limits;
+use silica_domain::{LimitValues, Limits};
 use silica_engine::{
-    CODE_BYTES_MAX, Control, CreateOptions, Engine, Interpreter, KernelError, Report, Sandbox,
-    Unwatched, Watcher, ZygotePolicy,
+    CODE_BYTES_MAX, Control, CreateOptions, KernelError, KernelOrigin, Report, Unwatched, Watcher,
+    ZygotePolicy,
 };
 
 use crate::harness::{
-    EVERYTHING, PYTHON, SCIENCE, TIMEOUT, TestHome, descendants, eventually_async, namespace_depth,
-    print,
+    EVERYTHING, LiveSandbox, PYTHON, SCIENCE, TIMEOUT, TestEngine, TestHome, descendants,
+    eventually_async, namespace_depth, print,
 };
 
 /// Everything that must differ between any two sandboxes.
@@ -41,7 +41,7 @@ print(json.dumps({
 }))
 ";
 
-async fn sandbox(engine: &Engine, options: &CreateOptions) -> Sandbox {
+async fn sandbox(engine: &TestEngine, options: &CreateOptions) -> LiveSandbox {
     let mut sandbox = engine.create(options).await.unwrap();
     sandbox.ready().await.unwrap();
     sandbox
@@ -53,7 +53,7 @@ async fn siblings_share_no_randomness_and_no_identity() {
     let engine = home.engine().await;
     let mut seen: Vec<Value> = Vec::new();
     for _ in 0..20 {
-        let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+        let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
         seen.push(serde_json::from_str(&print(&mut sandbox, IDENTITY).await).unwrap());
         sandbox.destroy().await.unwrap();
     }
@@ -89,7 +89,7 @@ print(together >= 8, most - before > 250, held() - before < 100, sum(map(len, [b
 async fn objects_of_a_fork_lie_together_and_memory_is_given_back() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+    let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
     for _ in 0..2 {
         assert_eq!(print(&mut sandbox, OBJECTS).await, "True True True 3600");
     }
@@ -102,7 +102,7 @@ async fn zygote_is_replaced_after_its_forks() {
     let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 5, age_max: Duration::from_mins(10) };
     let engine = home.engine_with(policy, EVERYTHING).await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let mut oldest = sandbox(&engine, &options).await;
     print(&mut oldest, "kept = 'kept'").await;
     let mut generations = BTreeSet::new();
@@ -132,7 +132,7 @@ async fn zygote_is_replaced_with_age() {
     let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 1000, age_max: Duration::from_millis(300) };
     let engine = home.engine_with(policy, EVERYTHING).await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let mut generations = BTreeSet::new();
     let deadline = Instant::now() + TIMEOUT;
     while generations.len() < 2 {
@@ -151,7 +151,7 @@ async fn crowd_loses_nobody_while_zygotes_are_replaced() {
     let home = TestHome::new(PYTHON);
     let policy = ZygotePolicy { forks_max: 3, age_max: Duration::from_mins(10) };
     let engine = home.engine_with(policy, EVERYTHING).await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let one = async || {
         let mut sandbox = sandbox(&engine, &options).await;
         let hash = print(&mut sandbox, "print(hash('abc'))").await;
@@ -184,7 +184,7 @@ print(json.dumps([len(ours) > 20, [row for row in rows if 'w' in row[1] and 'x' 
 ";
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+    let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
     assert_eq!(print(&mut sandbox, LOOK).await, "[true, [], false, false]");
     sandbox.destroy().await.unwrap();
     engine.close().await;
@@ -196,7 +196,7 @@ async fn fresh_interpreters_share_no_hash_seed_and_no_addresses() {
     let engine = home.engine().await;
     let (mut seeds, mut addresses) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..5 {
-        let mut sandbox = sandbox(&engine, &home.options(Interpreter::Fresh)).await;
+        let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Fresh)).await;
         seeds.insert(print(&mut sandbox, "print(hash('abc'))").await);
         let code = "print([l for l in open('/proc/self/maps') if 'stack' in l][0].split('-')[0])";
         addresses.insert(print(&mut sandbox, code).await);
@@ -210,9 +210,9 @@ async fn fresh_interpreters_share_no_hash_seed_and_no_addresses() {
 async fn variables_stay_from_cell_to_cell_and_not_from_sandbox_to_sandbox() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut one = sandbox(&engine, &home.options(interpreter)).await;
-        let mut other = sandbox(&engine, &home.options(interpreter)).await;
+    for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
+        let mut one = sandbox(&engine, &home.options(origin)).await;
+        let mut other = sandbox(&engine, &home.options(origin)).await;
         print(&mut one, "import os; x = 41; os.environ['X'] = '1'; os.chdir('/tmp')").await;
         assert_eq!(print(&mut one, "x += 1; print(x, os.getcwd())").await, "42 /tmp");
         let code = "import os; print('x' in globals(), 'X' in os.environ, os.getcwd())";
@@ -230,7 +230,7 @@ async fn variables_stay_from_cell_to_cell_and_not_from_sandbox_to_sandbox() {
 async fn pool_hands_out_separate_sandboxes_and_refills() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     engine.keep_ready(&options, 3).unwrap();
     assert!(eventually_async(TIMEOUT, || engine.ready_count() == 3).await);
     let mut taken = Vec::new();
@@ -248,7 +248,7 @@ async fn pool_hands_out_separate_sandboxes_and_refills() {
     }
     assert_eq!(random.len(), 3);
     // Other limits are not what the pool holds.
-    let limits = Limits { processes: 7, ..Limits::default() };
+    let limits = LimitValues { processes: 7, ..LimitValues::default() };
     let mut other = engine.create(&CreateOptions { limits, ..options }).await.unwrap();
     assert_eq!(engine.ready_count(), 3);
     assert_eq!(print(&mut other, "print(1)").await, "1");
@@ -261,7 +261,7 @@ async fn pool_hands_out_separate_sandboxes_and_refills() {
 async fn pool_does_not_hand_out_the_dead() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     engine.keep_ready(&options, 2).unwrap();
     assert!(eventually_async(TIMEOUT, || engine.ready_count() == 2).await);
     let inits = || {
@@ -287,8 +287,8 @@ async fn pool_does_not_hand_out_the_dead() {
 async fn interpreter_that_has_ended_says_so() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    for interpreter in [Interpreter::Forked, Interpreter::Fresh] {
-        let mut sandbox = sandbox(&engine, &home.options(interpreter)).await;
+    for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
+        let mut sandbox = sandbox(&engine, &home.options(origin)).await;
         let limits = Limits::default();
         let report = crate::harness::cell(&mut sandbox, "import os; os._exit(4)", &limits).await;
         assert_eq!(report.outcome, silica_domain::Outcome::Vanished(4));
@@ -304,7 +304,7 @@ async fn interpreter_that_has_ended_says_so() {
 async fn code_that_is_too_long_is_refused_and_harms_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+    let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
     let error = run(&mut sandbox, &"#".repeat(CODE_BYTES_MAX + 1)).await.unwrap_err();
     assert!(error.to_string().contains("1048577 bytes"), "{error}");
     assert_eq!(print(&mut sandbox, "print(2 + 2)").await, "4");
@@ -315,9 +315,10 @@ async fn code_that_is_too_long_is_refused_and_harms_nothing() {
 async fn cell_that_obeys_an_interrupt_keeps_its_interpreter() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+    let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
     print(&mut sandbox, "x = 1").await;
-    let limits = Limits { wall: Duration::from_millis(200), ..Limits::default() };
+    let values = LimitValues { wall: Duration::from_millis(200), ..LimitValues::default() };
+    let limits = engine.check_limits(&values).unwrap();
     let report = crate::harness::cell(&mut sandbox, "while True: pass", &limits).await;
     assert_eq!(report.outcome, silica_domain::Outcome::TimedOut);
     assert!(report.kernel_lives);
@@ -347,7 +348,7 @@ impl Watcher for Impatient {
 async fn interrupt_that_comes_before_the_first_line_is_not_lost() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let mut sandbox = sandbox(&engine, &home.options(Interpreter::Forked)).await;
+    let mut sandbox = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
     for _ in 0..20 {
         let (sender, mut interrupts) = tokio::sync::mpsc::channel(1);
         sender.send(Control::Interrupt).await.unwrap();
@@ -359,7 +360,7 @@ async fn interrupt_that_comes_before_the_first_line_is_not_lost() {
     engine.close().await;
 }
 
-async fn run(sandbox: &mut Sandbox, code: &str) -> Result<Report, KernelError> {
+async fn run(sandbox: &mut LiveSandbox, code: &str) -> Result<Report, KernelError> {
     let (_keep, mut interrupts) = tokio::sync::mpsc::channel(1);
     sandbox.run(code, &Limits::default(), &mut Unwatched, &mut interrupts).await
 }

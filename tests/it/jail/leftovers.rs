@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use silica_engine::Interpreter;
+use silica_engine::KernelOrigin;
 
 use crate::harness::{
     GONE_WITHIN, PYTHON, Process, TIMEOUT, TestHome, collect, descendants, eventually,
@@ -78,7 +78,7 @@ fn check(choose: impl Fn(&Sleeper) -> u32, statuses: &[i32]) {
     let home = TestHome::new(PYTHON);
     let sleeper = Sleeper::start(&home);
     let zone: Vec<u32> = descendants(sleeper.run.id()).iter().map(|process| process.pid).collect();
-    assert!(zone.len() >= 5, "launcher, master, init, interpreter, child: {zone:?}");
+    assert!(zone.len() >= 5, "launcher, master, init, origin, child: {zone:?}");
     signal(choose(&sleeper), Signal::KILL);
     assert!(eventually(GONE_WITHIN, || sleeper.is_gone()), "{:?}", processes_with(&sleeper.marker));
     let ended = collect(sleeper.run);
@@ -187,7 +187,7 @@ fn zygote(zone: u32) -> Option<u32> {
 async fn zygote_that_is_killed_comes_back() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let mut running = engine.create(&options).await.unwrap();
     print(&mut running, "kept = 'kept'").await;
     let zone = engine.zone_process_id();
@@ -210,7 +210,7 @@ async fn zygote_that_is_killed_comes_back() {
 async fn sandbox_asked_for_while_the_zygote_dies_is_made_or_refused_in_words() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     signal(zygote(engine.zone_process_id()).unwrap(), Signal::KILL);
     let ready = async {
         let mut sandbox = engine.create(&options).await?;
@@ -232,7 +232,7 @@ async fn sandbox_asked_for_while_the_zygote_dies_is_made_or_refused_in_words() {
 async fn engine_that_is_dropped_leaves_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let sandbox = engine.create(&home.options(Interpreter::Forked)).await.unwrap();
+    let sandbox = engine.create(&home.options(KernelOrigin::Warm)).await.unwrap();
     let pids: Vec<u32> =
         descendants(engine.zone_process_id()).iter().map(|process| process.pid).collect();
     drop(sandbox);
@@ -246,7 +246,7 @@ async fn engine_that_is_dropped_leaves_nothing() {
 async fn sandbox_of_a_dead_zone_says_so() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let options = home.options(Interpreter::Forked);
+    let options = home.options(KernelOrigin::Warm);
     let mut sandbox = engine.create(&options).await.unwrap();
     sandbox.ready().await.unwrap();
     signal(engine.zone_process_id(), Signal::KILL);

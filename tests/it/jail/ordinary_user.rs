@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 use silica_engine::{
-    CommandExit, CommandSpec, CreateOptions, Interpreter, TerminalSize, ZygotePolicy,
+    CommandExit, CommandSpec, CreateOptions, KernelOrigin, TerminalSize, ZygotePolicy,
 };
 
 use crate::engine::commands;
@@ -223,7 +223,7 @@ const HOME_VARIABLE: &str = "SILICA_TEST_ORDINARY_HOME";
 /// An engine lives in the process that starts it, so the test does both parts.
 #[test]
 fn commands_and_terminals_work() {
-    const NAME: &str = "ordinary_user::commands_and_terminals_work";
+    const NAME: &str = "jail::ordinary_user::commands_and_terminals_work";
     if let Some(home) = std::env::var_os(HOME_VARIABLE) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(use_commands(home.as_ref()));
@@ -240,7 +240,7 @@ fn commands_and_terminals_work() {
 async fn use_commands(home: &std::path::Path) {
     assert!(!rustix::process::geteuid().is_root());
     let engine = start_engine(home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
-    let options = CreateOptions { interpreter: Interpreter::Fresh, ..CreateOptions::new(PYTHON) };
+    let options = CreateOptions { kernel: KernelOrigin::Fresh, ..CreateOptions::new(PYTHON) };
     let mut sandbox = engine.create(&options).await.unwrap();
     sandbox.ready().await.unwrap();
     assert_eq!(commands::printed(&sandbox, "id -u; pwd").await, "1000\n/workspace");

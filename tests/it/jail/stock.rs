@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
-use silica_domain::{Limits, Outcome};
-use silica_engine::{CreateOptions, Engine, Input, Interpreter};
+use silica_domain::{LimitValues, Outcome};
+use silica_engine::{CreateOptions, Input, KernelOrigin};
 use silica_templates::{Home, TemplateName, load};
 
 use crate::harness::{
-    PYTHON, SCIENCE, TestHome, assert_works, cell, descendants, namespace_ids, print, signal,
+    PYTHON, SCIENCE, TestEngine, TestHome, assert_works, cell, descendants, namespace_ids, print,
+    signal,
 };
 use crate::jail::failing::settled;
 
@@ -18,8 +19,8 @@ const DISK: &str = "import os\nd = os.statvfs('/workspace')\n\
                     print(d.f_blocks * d.f_frsize >> 20, d.f_files, end='')";
 
 /// A stock that is full of shells made for ordinary sandboxes.
-async fn filled(engine: &Engine, home: &TestHome) -> CreateOptions {
-    let ordinary = home.options(Interpreter::Forked);
+async fn filled(engine: &TestEngine, home: &TestHome) -> CreateOptions {
+    let ordinary = home.options(KernelOrigin::Warm);
     for _ in 0..3 {
         assert_works(engine, &ordinary).await;
     }
@@ -28,7 +29,7 @@ async fn filled(engine: &Engine, home: &TestHome) -> CreateOptions {
 }
 
 /// What code prints in a sandbox made like this.
-async fn printed(engine: &Engine, options: &CreateOptions, code: &str) -> String {
+async fn printed(engine: &TestEngine, options: &CreateOptions, code: &str) -> String {
     let mut sandbox = engine.create(options).await.unwrap();
     let text = print(&mut sandbox, code).await;
     sandbox.destroy().await.unwrap();
@@ -48,13 +49,13 @@ async fn another_disk_is_given_to_a_shell_made_ahead() {
     let engine = home.engine().await;
     let ordinary = filled(&engine, &home).await;
     for (mib, files) in [(8, 2048), (300, 76_800), (100, 25_600), (1, 1024)] {
-        let limits = Limits { disk_bytes: mib << 20, ..Limits::default() };
+        let limits = LimitValues { disk_bytes: mib << 20, ..LimitValues::default() };
         let options = CreateOptions { limits, ..ordinary.clone() };
         assert_eq!(printed(&engine, &options, DISK).await, format!("{mib} {files}"));
     }
     let full =
         "try: open('/tmp/a', 'wb').write(b'x' * (9 << 20))\nexcept OSError as e: print(e.errno)";
-    let limits = Limits { disk_bytes: 8 << 20, ..Limits::default() };
+    let limits = LimitValues { disk_bytes: 8 << 20, ..LimitValues::default() };
     assert_eq!(printed(&engine, &CreateOptions { limits, ..ordinary }, full).await, "28");
     engine.close().await;
 }
@@ -64,8 +65,10 @@ async fn other_limits_are_put_on_a_group_made_ahead() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = filled(&engine, &home).await;
-    let limits = Limits { memory_bytes: 64 << 20, disk_bytes: 16 << 20, ..Limits::default() };
+    let limits =
+        LimitValues { memory_bytes: 64 << 20, disk_bytes: 16 << 20, ..LimitValues::default() };
     let options = CreateOptions { limits: limits.clone(), ..ordinary.clone() };
+    let limits = engine.check_limits(&limits).unwrap();
     let mut sandbox = engine.create(&options).await.unwrap();
     let report = cell(&mut sandbox, "x = b'x' * (300 << 20)", &limits).await;
     assert_eq!(report.outcome, Outcome::OutOfMemory);
@@ -113,7 +116,7 @@ async fn stock_follows_its_customers_from_template_to_template() {
 }
 
 /// The first processes of the shells: two namespaces below the launcher, which is outside.
-fn inits(engine: &Engine) -> Vec<u32> {
+fn inits(engine: &TestEngine) -> Vec<u32> {
     let launcher = engine.zone_process_id();
     let level = namespace_ids(launcher).unwrap().len() + 2;
     let is_init = |pid: &u32| {
@@ -145,7 +148,7 @@ async fn shells_made_ahead_that_are_killed_are_replaced() {
 async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     // One socket of each common kind, closed without a word, an address of its own taken and given back.
     let shown = format!(
         "{COOKIE}\nfor kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n    \
@@ -170,7 +173,7 @@ async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
 async fn network_that_somebody_has_used_is_not_used_again() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     let uses = [
         // A packet over loopback, and one without a receiver.
         "u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0)); u.sendto(b'x', u.getsockname())",
@@ -195,7 +198,7 @@ async fn network_that_somebody_has_used_is_not_used_again() {
 async fn what_was_left_on_its_way_is_not_found_by_the_next() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     // A listener that is held only by a message in flight, which is held only by itself.
     let leave = "import array, socket\nl = socket.socket(socket.AF_UNIX); l.bind('\\0planted'); l.listen()\n\
                  a, b = socket.socketpair()\nfor s in (l, a, b): a.sendmsg([b'x'], [(socket.SOL_SOCKET, \
@@ -210,10 +213,12 @@ async fn what_was_left_on_its_way_is_not_found_by_the_next() {
 
 /// A sandbox that leaves as much as it can behind in its group: processor time, a high peak, a fork that was
 /// refused, and an end for lack of memory.
-async fn leave_traces(engine: &Engine, ordinary: &CreateOptions) {
+async fn leave_traces(engine: &TestEngine, ordinary: &CreateOptions) {
     let disk_bytes = 16 << 20;
-    let limits = Limits { memory_bytes: 64 << 20, disk_bytes, processes: 3, ..Limits::default() };
+    let limits =
+        LimitValues { memory_bytes: 64 << 20, disk_bytes, processes: 3, ..LimitValues::default() };
     let options = CreateOptions { limits: limits.clone(), ..ordinary.clone() };
+    let limits = engine.check_limits(&limits).unwrap();
     let mut sandbox = engine.create(&options).await.unwrap();
     let code = "import os, time\nwhile time.thread_time() < 0.05: pass\n\
                 try:\n    while os.fork(): pass\n    time.sleep(9)\nexcept OSError: pass";
@@ -246,7 +251,7 @@ fn forgets_peaks(home: &TestHome) -> bool {
 async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     let mut highest = None;
     for _ in 0..MANY / 2 {
         leave_traces(&engine, &ordinary).await;
@@ -269,12 +274,12 @@ async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
 async fn what_a_sandbox_has_used_is_not_what_the_next_in_its_group_uses() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     let mut ended = Vec::new();
     for _ in 0..4 {
         let mut sandbox = engine.create(&ordinary).await.unwrap();
         assert_eq!(print(&mut sandbox, "print(1)").await, "1");
-        sandbox.end().await.unwrap();
+        sandbox.destroy().await.unwrap();
         let usage = sandbox.usage();
         assert!(usage.cpu_us.is_some_and(|us| us > 0), "{usage:?}");
         ended.push((sandbox, usage));
@@ -292,7 +297,7 @@ async fn what_a_sandbox_has_used_is_not_what_the_next_in_its_group_uses() {
 async fn group_that_still_pays_for_files_is_not_used_again() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
-    let ordinary = home.options(Interpreter::Forked);
+    let ordinary = home.options(KernelOrigin::Warm);
     let mut held = Vec::new();
     for _ in 0..MANY / 2 {
         let mut sandbox = engine.create(&ordinary).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use silica_domain::Limits;
+use silica_domain::LimitValues;
 use silica_policy::Preset;
 use silica_templates::TemplateName;
 
@@ -38,7 +38,7 @@ const INPUT_NAME_BYTES_MAX: usize = 64;
 /// The longest regular expression, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-const LEAST: Limits = Limits::LEAST;
+const LEAST: LimitValues = LimitValues::LEAST;
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 

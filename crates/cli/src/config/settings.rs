@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use silica_domain::{Limits, LimitsMax};
+use silica_domain::{LimitValues, LimitsMax};
 use silica_engine::ZygotePolicy;
 use silica_policy::Preset;
 use silica_templates::TemplateName;
@@ -118,7 +118,7 @@ pub(crate) struct Cells {
 /// What a sandbox gets, and the most it can ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitSettings {
-    pub(crate) default: Limits,
+    pub(crate) default: LimitValues,
     pub(crate) max: LimitsMax,
 }
 

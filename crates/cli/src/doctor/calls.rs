@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use silica_jail::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule};
+use silica_engine::jail_host::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule};
 
 use crate::show;
 

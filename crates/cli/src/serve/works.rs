@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use silica_domain::Tier;
 use silica_engine::{CreateOptions, Engine, EngineOptions};
 use silica_sessions::Sessions;
 use silica_store::audit::Note;
@@ -75,8 +76,7 @@ impl Works {
     pub(super) async fn start(&self) -> Result<Engine> {
         let engine = Engine::start(EngineOptions {
             limits_max: self.settings.limits.max.clone(),
-            zygotes: self.settings.zygotes,
-            ..home::engine_options(&self.home)?
+            ..home::engine_options(&self.home, Tier::Jail, self.settings.zygotes)?
         })?;
         match self.equip(&engine).await {
             Ok(()) => Ok(engine),

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn with(change: impl Fn(&mut Limits)) -> Result<Limits, LimitError> {
-    let mut limits = Limits::default();
+fn with(change: impl Fn(&mut LimitValues)) -> Result<Limits, LimitError> {
+    let mut limits = LimitValues::default();
     change(&mut limits);
     limits.checked(&LimitsMax::default())
 }
 
-fn message(change: impl Fn(&mut Limits)) -> String {
+fn message(change: impl Fn(&mut LimitValues)) -> String {
     with(change).map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
 }
 
@@ -16,12 +16,12 @@ fn message(change: impl Fn(&mut Limits)) -> String {
 fn defaults_and_maxima_are_accepted() {
     assert_eq!(with(|_| ()), Ok(Limits::default()));
     let LimitsMax(most) = LimitsMax::default();
-    assert_eq!(most.clone().checked(&LimitsMax::default()), Ok(most));
+    assert_eq!(*most.clone().checked(&LimitsMax::default()).unwrap(), most);
 }
 
 #[test]
 fn values_outside_are_refused_in_words() {
-    type Change = fn(&mut Limits);
+    type Change = fn(&mut LimitValues);
     let table: &[(Change, &str)] = &[
         (|l| l.memory_bytes = 0, "the memory limit is 0 bytes, but at least 32 MiB is needed"),
         (
@@ -95,8 +95,8 @@ fn values_outside_are_refused_in_words() {
 
 #[test]
 fn least_values_are_accepted() {
-    let least = |limits: &mut Limits| {
-        *limits = Limits {
+    let least = |limits: &mut LimitValues| {
+        *limits = LimitValues {
             memory_bytes: 32 * MIB,
             cpu: Duration::from_millis(1),
             wall: Duration::from_millis(1),
@@ -115,8 +115,8 @@ fn least_values_are_accepted() {
 
 #[test]
 fn operator_can_allow_less() {
-    let max = LimitsMax(Limits { memory_bytes: 256 * MIB, ..LimitsMax::default().0 });
-    let error = Limits::default().checked(&max).unwrap_err();
+    let max = LimitsMax(LimitValues { memory_bytes: 256 * MIB, ..LimitsMax::default().0 });
+    let error = LimitValues::default().checked(&max).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the memory limit is 512 MiB, but at most 256 MiB is allowed here"

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::termios::Winsize;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -27,7 +28,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Makes them; the other ends go to `theirs`, in the order the jail wants.
+    /// Makes them; the other ends go to `theirs`, in the order stdout, stderr, stdin.
     pub(super) fn make(stdin: Stdin, theirs: &mut Vec<OwnedFd>) -> io::Result<Self> {
         let mut receiver = || -> io::Result<pipe::Receiver> {
             let (ours, other) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,8 +88,13 @@ pub(super) struct Terminal {
 
 impl Terminal {
     pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
-        Ok(rustix::termios::tcsetwinsize(&self.fd, size.as_winsize())?)
+        Ok(rustix::termios::tcsetwinsize(&self.fd, winsize(size))?)
     }
+}
+
+/// A terminal's size as the kernel takes it; the size in pixels is unknown.
+fn winsize(size: TerminalSize) -> Winsize {
+    Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 /// What a source's bytes are.

@@ -7,10 +7,11 @@ use expect_test::expect;
 use tokio::sync::Semaphore;
 
 use super::starting::{
-    E2BIG, EACCES, EINVAL, ELIBBAD, ELOOP, ENAMETOOLONG, ENOENT, ENOEXEC, ENOTDIR, ETXTBSY,
-    command_line, refused,
+    CommandDefaults, E2BIG, EACCES, EINVAL, ELIBBAD, ELOOP, ENAMETOOLONG, ENOENT, ENOEXEC, ENOTDIR,
+    ETXTBSY, command_start, refused,
 };
 use super::*;
+use crate::tier::RefusedAt;
 
 fn permit() -> Permit {
     Arc::new(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap())
@@ -61,7 +62,14 @@ fn refusals_say_what_is_wrong() {
     ];
     let told: Vec<String> = cases
         .iter()
-        .map(|&(step, errno)| format!("{}\n", refused(&spec, step.to_owned(), errno)))
+        .map(|&(step, errno)| {
+            let at = match step {
+                "enter-directory" => RefusedAt::Directory,
+                "enter-exec" => RefusedAt::Exec,
+                step => RefusedAt::Step(step.to_owned()),
+            };
+            format!("{}\n", refused(&spec, at, errno))
+        })
         .collect();
     expect![[r"
         cannot start in /there: No such file or directory (os error 2)
@@ -88,10 +96,10 @@ fn variables_of_the_command_win() {
     let environment = BTreeMap::from(
         [("TERM", "dumb"), ("PATH", "/bin")].map(|(name, value)| (name.into(), value.into())),
     );
-    let surroundings = Surroundings { environment, has_bash: false };
+    let defaults = CommandDefaults { environment, has_bash: false };
     let mut spec = CommandSpec::program(["true"]);
     let term = |spec: &CommandSpec| {
-        let variables = command_line(spec, &surroundings).program.environment;
+        let variables = command_start(spec, &defaults, Vec::new(), permit()).program.environment;
         assert_eq!(variables.len(), 2, "{variables:?}");
         variables.into_iter().find(|(name, _)| name == "TERM").unwrap().1
     };
@@ -171,22 +179,4 @@ async fn closed_streams_are_not_the_end() {
     life.send_replace(Some(END));
     assert_eq!(output.next(&mut watched).await, Some(CommandEvent::Ended(END)));
     assert_eq!(output.next(&mut watched).await, None);
-}
-
-#[tokio::test]
-async fn sandbox_that_was_ended_by_its_owner_ends_its_commands() {
-    let mut watches = Watches::default();
-    let mut forgotten = watches.add(1, 10, permit());
-    let mut died = watches.add(2, 20, permit());
-    let mut killed = watches.add(3, 30, permit());
-    let mut fine = watches.add(3, 31, permit());
-    watches.forget_enclosure(1);
-    watches.enclosure_died(2, true);
-    watches.exited(30, Exit::Signal(9), 1);
-    watches.exited(31, Exit::Status(0), 1);
-    let end = |exit, out_of_memory| CommandEnd { exit, out_of_memory };
-    assert_eq!(ended(&mut forgotten).await, end(CommandExit::SandboxDied, false));
-    assert_eq!(ended(&mut died).await, end(CommandExit::SandboxDied, true));
-    assert_eq!(ended(&mut killed).await, end(CommandExit::Signal(9), true));
-    assert_eq!(ended(&mut fine).await, end(CommandExit::Status(0), false));
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, Stat};
-use silica_jail::enclosure::WRITABLE_INODES;
 
 use super::survey::{Bounds, Seen, Then, shown, survey};
 use super::{DEPTH_MAX, FileError, Files, beneath};
@@ -91,10 +90,10 @@ impl Files {
         Ok(seen.complete.then_some(seen))
     }
 
-    /// Whether there is nothing at all, in no place, not even a file without a name. That is what most cells
-    /// leave, and the kernel keeps the count.
+    /// Whether the guest has no file at all, not even one without a name. Most cells leave none, and
+    /// the kernel keeps the count.
     fn is_bare(&self) -> bool {
-        self.began_bare && self.space().1 == WRITABLE_INODES
+        self.inodes_when_empty == Some(self.space().1)
     }
 
     fn scan(&self, entries: usize) -> Snapshot {

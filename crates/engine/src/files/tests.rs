@@ -23,8 +23,11 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::*;
 
-/// Somebody who is neither root nor whoever runs the tests.
+/// A user id that is neither root nor the one of the tests.
 const STRANGER: u32 = 54321;
+
+/// The inodes of the jail's file system while it is empty: itself and its four directories.
+const INODES_WHEN_EMPTY: u64 = 5;
 
 /// What a copy or an archive may take in these tests.
 const COPY_BYTES_MAX: u64 = 1 << 20;
@@ -138,7 +141,8 @@ const OPTIONS: WriteOptions = WriteOptions {
 fn files(root: &Path) -> Files {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(root, flags, Mode::empty()).unwrap();
-    Files::new(directory, COPY_BYTES_MAX).unwrap()
+    let tree = WritableTree { directory, inodes_when_empty: INODES_WHEN_EMPTY };
+    Files::new(tree, COPY_BYTES_MAX).unwrap()
 }
 
 fn guest(path: &str) -> GuestPath {

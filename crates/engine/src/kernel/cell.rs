@@ -9,16 +9,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use silica_domain::{Bundle, CellError, Limit, LimitHit, Limits, Outcome};
-use silica_jail::cgroup::Usage;
-use silica_jail::protocol::Exit;
+use silica_domain::{Bundle, CellError, Exit, Limit, LimitHit, Limits, Outcome, Usage};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher, read_waiting};
 use crate::output::HeadTail;
+use crate::tier::Life;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
-use crate::zone::Life;
 
 /// How long code that was told to stop may take to do so before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -109,8 +107,8 @@ pub(super) async fn run(
     };
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
-    let lent = std::mem::take(&mut kernel.lent);
-    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &lent };
+    let environment = std::mem::take(&mut kernel.next_environment);
+    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &environment };
     let end = match kernel.tell(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,

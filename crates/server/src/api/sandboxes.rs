@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::json;
-use silica_domain::Limits;
+use silica_domain::LimitValues;
 use silica_engine::Input;
 use silica_sessions::{Create, LifeChange, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
@@ -40,7 +40,7 @@ pub(crate) struct LimitsBody {
 }
 
 impl LimitsBody {
-    pub(crate) fn over(&self, default: &Limits) -> Result<Limits, Problem> {
+    pub(crate) fn over(&self, default: &LimitValues) -> Result<LimitValues, Problem> {
         let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
         // Files are kept in memory: less of it means less room for them, unless somebody said how much.
         let disk_bytes = self.disk_bytes.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
@@ -54,7 +54,7 @@ impl LimitsBody {
             }
         };
         let time = |asked: Option<f64>, default| asked.map_or(Ok(default), seconds);
-        Ok(Limits {
+        Ok(LimitValues {
             memory_bytes,
             disk_bytes,
             cpu_millis,

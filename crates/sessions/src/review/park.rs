@@ -95,7 +95,7 @@ async fn wait(
             control = parked.controls.recv() => match control {
                 // Its time begins when it runs.
                 Some(Control::Extend(more)) => {
-                    parked.limits.wall = parked.limits.wall.saturating_add(more);
+                    parked.limits.extend_wall(more);
                 }
                 Some(Control::Interrupt | Control::Kill) | None => break End::Withdrawn,
             },

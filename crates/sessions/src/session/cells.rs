@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use silica_domain::Limits;
+use silica_engine::EngineError;
 use silica_engine::{CODE_BYTES_MAX, Report};
 use silica_store::StoreError;
 use silica_store::audit::Ticket;
@@ -40,7 +40,8 @@ impl Session {
             let reason = EndReason::MaxCells;
             return Err(SessionError::Ended { id: self.id().to_string(), reason });
         }
-        let limits = Limits { wall: timeout, ..self.terms.limits.clone() };
+        let limits = self.terms.limits.with_wall(timeout, self.terms.timeout_max);
+        let limits = limits.map_err(EngineError::from)?;
         let (id, most) = (format!("c{number}"), self.terms.timeout_max);
         let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
         let ((cell, controls), environment) = (made, request.environment);

@@ -1,7 +1,8 @@
-//! From what a zone found to the report of what it enforces.
+//! The containment report of a zone, from what the zone probed and enforces.
+//!
 //! Tests: `tests/it/jail/containment.rs`, `tests/it/jail/ordinary_user.rs`.
 
-use silica_domain::{Containment, Enforcement, Measure};
+use silica_domain::{Containment, Enforcement, Measure, Tier};
 use silica_jail::cgroup::{Controller, Version};
 use silica_jail::protocol::ZoneFacts;
 use silica_jail::seccomp::{Action, RULES, Rule};
@@ -24,7 +25,7 @@ pub(crate) fn report(facts: &ZoneFacts) -> Containment {
         ("disk", full("tmpfs of bounded size and inodes")),
     ];
     let measure = |(name, enforcement)| Measure { name, enforcement };
-    Containment { tier: "jail", measures: measures.into_iter().map(measure).collect() }
+    Containment { tier: Tier::Jail, measures: measures.into_iter().map(measure).collect() }
 }
 
 fn full(text: &str) -> Enforcement {
@@ -60,7 +61,7 @@ fn memory(facts: &ZoneFacts) -> Enforcement {
     }
 }
 
-/// By a cgroup where one has the controller, else what stands in for it.
+/// By a cgroup where one has the controller, else `otherwise`.
 fn by_group(
     facts: &ZoneFacts,
     controller: Controller,

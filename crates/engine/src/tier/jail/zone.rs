@@ -1,4 +1,5 @@
-//! The engine's view of its zone: requests awaited, events handed to whom they concern.
+//! A handle to the zone: sends requests, and passes replies and events to the tasks that wait.
+//!
 //! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/failing.rs`.
 
 use std::collections::HashMap;
@@ -6,41 +7,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use silica_domain::Exit;
 use silica_jail::client::{Incoming, Zone, ZoneError, ZoneOptions};
-use silica_jail::protocol::{Exit, ZoneEvent, ZoneFacts, ZoneFailure, ZoneReply, ZoneRequest};
+use silica_jail::protocol::{self, ZoneEvent, ZoneFacts, ZoneReply, ZoneRequest};
 use tokio::sync::{SetOnce, oneshot, watch};
 
-use crate::command::{CommandEnd, Permit, Watches};
+use super::watches::Watches;
+use crate::command::{CommandEnd, Permit};
+use crate::tier::{Life, TierError};
 
 /// What a request brings back.
-pub(crate) type Reply = Result<(ZoneReply, Vec<OwnedFd>), CallError>;
+pub(crate) type Reply = Result<(ZoneReply, Vec<OwnedFd>), TierError>;
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The zone master could not do it.
-    #[error("the sandbox could not be set up at step {}", .0.step)]
-    Failed(#[source] ZoneFailure),
-    /// There is no zone any more.
-    #[error("the zone process has ended")]
-    Gone,
-    /// The zone does not answer as agreed.
-    #[error("the zone process cannot be spoken to")]
-    Zone(#[source] ZoneError),
-}
-
-/// What became of an interpreter or an enclosure that is being watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
-    Alive,
-    Ended(Exit),
-    /// The whole enclosure; whether for lack of memory.
-    SandboxDied {
-        out_of_memory: bool,
-    },
-}
-
-/// A zone shared by everything in the engine.
+/// A handle to the zone, shared by all enclosures.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneHandle(Arc<Shared>);
 
@@ -79,7 +58,7 @@ impl ZoneHandle {
                     zygotes: watch::Sender::new(HashMap::new()),
                     gone: SetOnce::new(),
                 });
-                // Whoever started this waits for it.
+                // The thread that called `start` waits for it.
                 let _ = sender.send(Ok(Arc::clone(&shared)));
                 listen(&shared);
             }
@@ -93,7 +72,7 @@ impl ZoneHandle {
         self.0.zone.facts()
     }
 
-    /// The process that stands for the zone on the host.
+    /// The zone's process on the host.
     pub(crate) fn process_id(&self) -> u32 {
         self.0.zone.process_id()
     }
@@ -103,28 +82,25 @@ impl ZoneHandle {
         self.0.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends a request now; the result is awaited on what this returns. The zone master never waits
-    /// for anybody, so sending does not block for longer than it takes to read.
+    /// Sends a request now and returns a receiver of its reply. The zone master never blocks on a
+    /// guest, so this blocks only until the master reads its socket.
     pub(crate) fn send(
         &self,
         request: ZoneRequest,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<oneshot::Receiver<Reply>, CallError> {
+    ) -> Result<oneshot::Receiver<Reply>, TierError> {
         let number = self.number();
         let (sender, receiver) = oneshot::channel();
         {
             let mut tables = self.0.lock();
             if tables.gone {
-                return Err(CallError::Gone);
+                return Err(TierError::Gone);
             }
             tables.replies.insert(number, sender);
         }
         self.0.zone.request(number, request, fds).map_err(|error| {
             self.0.lock().replies.remove(&number);
-            match error {
-                ZoneError::Gone => CallError::Gone,
-                error => CallError::Zone(error),
-            }
+            TierError::from(error)
         })?;
         Ok(receiver)
     }
@@ -132,10 +108,10 @@ impl ZoneHandle {
     /// Sends a request and waits for its answer.
     pub(crate) async fn call(&self, request: ZoneRequest, fds: &[BorrowedFd<'_>]) -> Reply {
         let receiver = self.send(request, fds)?;
-        receiver.await.unwrap_or(Err(CallError::Gone))
+        receiver.await.unwrap_or(Err(TierError::Gone))
     }
 
-    /// Watches an interpreter from before it is asked for.
+    /// Watches an interpreter; called before the interpreter is requested.
     pub(crate) fn watch_kernel(&self, enclosure: u64, kernel: u64) -> watch::Receiver<Life> {
         let (sender, receiver) = watch::channel(Life::Alive);
         let mut tables = self.0.lock();
@@ -146,7 +122,7 @@ impl ZoneHandle {
         receiver
     }
 
-    /// Watches an enclosure from before it is asked for.
+    /// Watches an enclosure; called before the enclosure is requested.
     pub(crate) fn watch_enclosure(&self, enclosure: u64) -> watch::Receiver<Life> {
         let (sender, receiver) = watch::channel(Life::Alive);
         let mut tables = self.0.lock();
@@ -157,7 +133,7 @@ impl ZoneHandle {
         receiver
     }
 
-    /// Watches a command from before it is asked for.
+    /// Watches a command; called before the command is requested.
     pub(crate) fn watch_command(
         &self,
         enclosure: u64,
@@ -167,7 +143,7 @@ impl ZoneHandle {
         self.0.lock().commands.add(enclosure, command, permit)
     }
 
-    /// Stops watching a command that did not come to be.
+    /// Stops watching a command that was not started.
     pub(crate) fn forget_command(&self, command: u64) {
         self.0.lock().commands.forget(command);
     }
@@ -197,7 +173,7 @@ impl ZoneHandle {
         self.0.lock().gone
     }
 
-    /// Waits until it has.
+    /// Waits until the zone has ended.
     pub(crate) async fn gone(&self) {
         self.0.gone.wait().await;
     }
@@ -224,21 +200,21 @@ impl Shared {
     fn handle(&self, incoming: Incoming) {
         match incoming {
             Incoming::Reply { number, result, fds } => {
-                // The lock is let go first: whoever is woken takes it next.
+                // Unlocked before the send: the task that is woken takes the lock next.
                 let waiting = self.lock().replies.remove(&number);
                 if let Some(sender) = waiting {
-                    let reply = result.map(|answer| (answer, fds)).map_err(CallError::Failed);
-                    // Nobody waits any more: the descriptors close, which is all there is to do.
+                    let reply = result.map(|answer| (answer, fds)).map_err(TierError::from);
+                    // If the receiver is gone the descriptors close, and nothing else is to be done.
                     let _ = sender.send(reply);
                 }
             }
             Incoming::Event(ZoneEvent::KernelExited { kernel, exit }) => {
                 if let Some((_, sender)) = self.lock().kernels.remove(&kernel) {
-                    sender.send_replace(Life::Ended(exit));
+                    sender.send_replace(Life::Ended(exit_of(exit)));
                 }
             }
             Incoming::Event(ZoneEvent::CommandExited { command, exit, oom_kills }) => {
-                self.lock().commands.exited(command, exit, oom_kills);
+                self.lock().commands.exited(command, exit_of(exit), oom_kills);
             }
             Incoming::Event(ZoneEvent::EnclosureExited { enclosure, usage }) => {
                 let died = Life::SandboxDied { out_of_memory: usage.oom_kills > 0 };
@@ -269,21 +245,21 @@ impl Shared {
         }
     }
 
-    /// The zone has gone: everybody who waits is told.
-    fn bury(&self) {
+    /// Fails all pending requests and watches: the zone has ended.
+    fn fail_all(&self) {
         let mut tables = self.lock();
         tables.gone = true;
         for (_, sender) in tables.replies.drain() {
-            // See above.
-            let _ = sender.send(Err(CallError::Gone));
+            // A receiver that is gone needs no error.
+            let _ = sender.send(Err(TierError::Gone));
         }
         let tables = &mut *tables;
         let kernels = tables.kernels.drain().map(|(_, (_, sender))| sender);
         for sender in kernels.chain(tables.enclosures.drain().map(|(_, sender)| sender)) {
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
-        tables.commands.bury();
-        // It goes once.
+        tables.commands.clear();
+        // Set once: this is called once.
         let _ = self.gone.set(());
     }
 }
@@ -301,9 +277,16 @@ fn listen(shared: &Shared) {
             }
         }
     }
-    shared.bury();
+    shared.fail_all();
     // Not before the process has ended: it dies with this thread, and has groups to clear away.
     shared.zone.wait();
+}
+
+fn exit_of(exit: protocol::Exit) -> Exit {
+    match exit {
+        protocol::Exit::Status(status) => Exit::Status(status),
+        protocol::Exit::Signal(signal) => Exit::Signal(signal),
+    }
 }
 
 /// Borrows a few owned descriptors, in order.

@@ -1,0 +1,178 @@
+//! One enclosure of the zone: making it, starting interpreters in it, ending it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use silica_domain::Usage;
+use silica_jail::cgroup::{Gauge, Meter, Usage as JailUsage};
+use silica_jail::enclosure::WRITABLE_INODES;
+use silica_jail::protocol::{Origin, ZoneReply, ZoneRequest};
+use tokio::sync::watch;
+
+use super::zone::{ZoneHandle, borrowed};
+use super::{command, inputs, jail_spec};
+use crate::tier::{
+    CommandNumber, CommandStart, CommandStartError, Enclosure, EnclosureSpec, KernelNumber,
+    KernelStart, Life, NewEnclosure, StartedCommand, StartedKernel, TierError, WritableTree,
+};
+
+/// An enclosure of the zone, by its number.
+#[derive(Debug)]
+struct JailEnclosure {
+    number: u64,
+    zone: ZoneHandle,
+    life: watch::Receiver<Life>,
+    /// Set once the enclosure is made.
+    meter: OnceLock<Meter>,
+}
+
+/// Asks the zone for an enclosure; its number is valid at once.
+pub(super) fn create(
+    zone: &ZoneHandle,
+    spec: EnclosureSpec,
+    scratch: &Path,
+) -> Result<NewEnclosure, TierError> {
+    let prepared = spec
+        .inputs
+        .iter()
+        .map(|input| inputs::prepare(input, scratch))
+        .collect::<Result<Vec<_>, _>>()?;
+    let number = zone.number();
+    let request = ZoneRequest::CreateEnclosure {
+        enclosure: number,
+        spec: jail_spec(&spec.template, &spec.limits),
+        inputs: prepared.iter().map(|input| input.mount.clone()).collect(),
+        fail_at: spec.fail_at,
+    };
+    let trees: Vec<BorrowedFd<'_>> =
+        prepared.iter().filter_map(|input| input.tree.as_ref().map(AsFd::as_fd)).collect();
+    // Watched from before it exists, so that an early death is not missed.
+    let life = zone.watch_enclosure(number);
+    let reply = zone.send(request, &trees)?;
+    drop(trees);
+    let meter = OnceLock::new();
+    let enclosure = Arc::new(JailEnclosure { number, zone: zone.clone(), life, meter });
+    let made = {
+        let enclosure = Arc::clone(&enclosure);
+        async move {
+            let reply = reply.await.unwrap_or(Err(TierError::Gone));
+            // The copies of private inputs are mounted by now; their names can go.
+            drop(prepared);
+            enclosure.complete(reply?)
+        }
+    };
+    Ok(NewEnclosure { enclosure, made: made.boxed() })
+}
+
+impl JailEnclosure {
+    /// Takes what came with the reply: the writable directory, then a file for each gauge.
+    fn complete(&self, reply: (ZoneReply, Vec<OwnedFd>)) -> Result<WritableTree, TierError> {
+        let (ZoneReply::Enclosure { gauges, before }, fds) = reply else {
+            return Err(wrong_reply());
+        };
+        let (directory, meter) = take(&gauges, before, fds).ok_or_else(wrong_reply)?;
+        // Set once: the zone replies once.
+        let _ = self.meter.set(meter);
+        Ok(WritableTree { directory, inodes_when_empty: WRITABLE_INODES })
+    }
+
+    /// Stops measuring and watching. Done before the zone is asked to end the enclosure, because its
+    /// control group may serve another sandbox right after.
+    fn detach(&self) {
+        if let Some(meter) = self.meter.get() {
+            meter.close();
+        }
+        self.zone.forget_enclosure(self.number);
+    }
+}
+
+impl Enclosure for JailEnclosure {
+    fn start_kernel(
+        &self,
+        start: &KernelStart,
+        ends: [OwnedFd; 3],
+        fail_at: u32,
+    ) -> Result<StartedKernel, TierError> {
+        let number = self.zone.number();
+        let life = self.zone.watch_kernel(self.number, number);
+        let origin = match start {
+            KernelStart::Warm => Origin::Zygote,
+            KernelStart::Fresh(program) => Origin::Program((**program).clone().into()),
+        };
+        let request =
+            ZoneRequest::Enter { enclosure: self.number, kernel: number, origin, fail_at };
+        let reply = self.zone.send(request, &borrowed(&ends))?;
+        let entered = async move { reply.await.unwrap_or(Err(TierError::Gone)).map(drop) };
+        Ok(StartedKernel { number: KernelNumber(number), life, entered: Box::pin(entered) })
+    }
+
+    fn signal_kernel(&self, kernel: KernelNumber, signal: i32) -> BoxFuture<'_, ()> {
+        let request = ZoneRequest::Signal { kernel: kernel.0, signal };
+        // An interpreter or a zone that has ended needs no signal.
+        async move { drop(self.zone.call(request, &[]).await) }.boxed()
+    }
+
+    fn start_command(
+        &self,
+        start: CommandStart,
+    ) -> BoxFuture<'_, Result<StartedCommand, CommandStartError>> {
+        command::start(&self.zone, self.number, start).boxed()
+    }
+
+    fn signal_command(
+        &self,
+        command: CommandNumber,
+        signal: i32,
+    ) -> BoxFuture<'_, Result<(), TierError>> {
+        let request = ZoneRequest::SignalCommand { command: command.0, signal };
+        async move { self.zone.call(request, &[]).await.map(drop) }.boxed()
+    }
+
+    fn usage(&self) -> Usage {
+        self.meter.get().map(|meter| usage(meter.read())).unwrap_or_default()
+    }
+
+    fn life(&self) -> watch::Receiver<Life> {
+        self.life.clone()
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), TierError>> {
+        self.detach();
+        let request = ZoneRequest::Kill { enclosure: self.number };
+        async move { self.zone.call(request, &[]).await.map(drop) }.boxed()
+    }
+
+    fn end(&self) -> BoxFuture<'_, Result<(), TierError>> {
+        self.detach();
+        let request = ZoneRequest::Destroy { enclosure: self.number };
+        async move { self.zone.call(request, &[]).await.map(drop) }.boxed()
+    }
+
+    fn abandon(&self) {
+        self.detach();
+        // Without a runtime the whole zone is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let zone = self.zone.clone();
+            let request = ZoneRequest::Destroy { enclosure: self.number };
+            // A zone that has ended took the enclosure along.
+            runtime.spawn(async move { drop(zone.call(request, &[]).await) });
+        }
+    }
+}
+
+fn take(gauges: &[Gauge], before: JailUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
+    let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
+    Some((writable, Meter::received(gauges, before, fds)?))
+}
+
+fn wrong_reply() -> TierError {
+    TierError::Broken("the zone replied with something that was not asked for".into())
+}
+
+pub(super) fn usage(read: JailUsage) -> Usage {
+    let JailUsage { cpu_us, memory_peak_bytes, memory_bytes, oom_kills, fork_refusals } = read;
+    Usage { cpu_us, memory_peak_bytes, memory_bytes, oom_kills, fork_refusals }
+}
