@@ -1,7 +1,7 @@
 //! What one sandbox may use. [`Limits`] exist only if every value was checked against the operator's
 //! maximum; [`LimitValues`] are what was asked for.
 //!
-//! Each limit stands once, in the table below: its name, field, unit, scope, least, default and
+//! Each limit has one row in the table below: its name, field, unit, scope, least, default and
 //! largest value. Everything else in this file is made from the table.
 
 #[cfg(test)]

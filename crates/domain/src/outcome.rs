@@ -30,7 +30,7 @@ pub enum Outcome {
     Disconnected,
     /// The whole sandbox ended under it.
     SandboxDied,
-    /// It never began: a person said no, or nobody said yes in time.
+    /// It never began: a person denied it, or none approved it in time.
     Denied,
 }
 
@@ -93,7 +93,7 @@ impl Outcome {
                 Some("the code broke the connection between interpreter and host".to_owned())
             }
             Self::SandboxDied => Some("the sandbox ended while the code ran".to_owned()),
-            Self::Denied => Some("nobody approved the code, so it did not run".to_owned()),
+            Self::Denied => Some("the code was not approved, so it did not run".to_owned()),
         }
     }
 }

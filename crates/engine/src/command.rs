@@ -229,7 +229,7 @@ impl CommandHandle {
         self.terminal.as_ref().map_or(Ok(()), |terminal| terminal.resize(size))
     }
 
-    /// Waits for its end, whoever holds its streams.
+    /// Waits for its end; its streams may be held elsewhere.
     pub async fn wait(&self) -> CommandEnd {
         ended(&mut self.life.clone()).await
     }
@@ -265,7 +265,7 @@ impl Drop for Command {
     }
 }
 
-/// Waits for a command's end. Nobody is left to tell it when the sandbox was ended by its owner.
+/// Waits for a command's end. The watch closes without a value when the sandbox is ended on request.
 pub(crate) async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
     match life.wait_for(Option::is_some).await.as_deref() {
         Ok(&Some(end)) => end,

@@ -2,7 +2,7 @@
 //!
 //! It is watched for reading alone. A socket that is watched for writing too wakes a thread whenever
 //! the guest takes a frame out of it, once in every cell and for nothing: what is written nearly always
-//! fits. Where it does not, whoever writes waits for room on a descriptor of his own.
+//! fits. Where it does not, the writer waits for room on a descriptor of its own.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

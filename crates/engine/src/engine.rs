@@ -99,7 +99,7 @@ pub enum EngineError {
 }
 
 impl From<CreateError> for EngineError {
-    /// An input that cannot be used is the caller's fault, whoever finds it out.
+    /// An input that cannot be used is the caller's fault, also where the tier finds it out.
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::Enclosure(TierError::Input(error)) => Self::Input(error),

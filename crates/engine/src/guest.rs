@@ -30,7 +30,7 @@ pub enum GuestError {
     Write(PathBuf, #[source] io::Error),
 }
 
-/// How old a half-written layer is when whoever wrote it must have died.
+/// The age at which the writer of a half-written layer must have died.
 const PARTIAL_AGE_MAX: Duration = Duration::from_hours(1);
 
 /// A layer that is in use: it stays as long as this does.
@@ -102,8 +102,8 @@ fn content(tier_files: TierFiles) -> String {
     format!("{short:012x}")
 }
 
-/// Removes the layers of other versions that nobody uses, and what those left who died while writing.
-/// What cannot be removed only takes room.
+/// Removes unused layers of other versions, and what writers that died have left. What cannot be
+/// removed only takes room.
 fn sweep(all: &Path, version: &str) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -125,7 +125,7 @@ fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
     if lock.try_lock().is_err() {
         return Ok(());
     }
-    // Out of the way first, so that nobody finds half of it.
+    // Out of the way first, so that no process finds half of it.
     let leaving = all.join(format!(".removing-{}", std::process::id()));
     std::fs::rename(path, &leaving)?;
     std::fs::remove_dir_all(&leaving)

@@ -36,7 +36,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 const INT: i32 = 2;
 const KILL: i32 = 9;
 
-/// How much of what an interpreter wrote before it failed to start is told.
+/// How much of what an interpreter wrote before it failed to start is reported.
 const LAST_WORDS_BYTES_MAX: usize = 4096;
 
 /// Frame bodies before any cell has run carry nothing.
@@ -77,7 +77,7 @@ pub trait Watcher: Send {
     }
 }
 
-/// Nobody watches.
+/// Discards all output.
 #[derive(Debug)]
 pub struct Unwatched;
 
@@ -293,13 +293,13 @@ impl Kernel {
         let Setup { environment, arguments, directory } = setup;
         let cwd = directory.as_deref().unwrap_or("/workspace");
         let head = ToGuest::Setup { env: environment, argv: arguments, cwd };
-        self.tell(&head, &[]).await
+        self.send(&head, &[]).await
     }
 
-    async fn tell(&mut self, head: &ToGuest<'_>, body: &[u8]) -> Result<(), KernelError> {
+    async fn send(&mut self, head: &ToGuest<'_>, body: &[u8]) -> Result<(), KernelError> {
         let frame = wire::encode(head, body);
         let sent = tokio::time::timeout(WRITE_PATIENCE, self.to_guest.write_all(&frame)).await;
-        // A guest that does not read, or has gone, is found out by whoever waits for its answer.
+        // Waiting for the guest's answer finds out whether it has ended or only does not read.
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(KernelError::Ended),

@@ -50,7 +50,7 @@ pub(crate) enum ToGuest<'a> {
     Interrupt { cell: u64 },
 }
 
-/// What the guest says, as it stands in a head.
+/// The head of a frame from the guest.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Head {

@@ -61,7 +61,7 @@ impl TemplateDigest {
     }
 }
 
-/// Tells whether a folder's name is that of a finished build.
+/// Returns whether a folder's name is that of a finished build.
 pub(super) fn is_short(name: &str) -> bool {
     name.len() == SHORT_LEN && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,7 +1,7 @@
 //! The guest's `/etc`: made up, except for a few files of the host that are public and needed.
 //!
 //! Nothing else of the host's configuration may come in. In particular no certificates: a private
-//! authority of the host would tell where it stands, and `certifi` comes with `requests`.
+//! authority of the host would reveal where the host is, and `certifi` comes with `requests`.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn copy_if_there(source: &Path, target: &Path) -> Result<(), StepError> {
 }
 
 /// Copies the links of Debian's alternatives that lead to `/usr`; any other would lead nowhere and
-/// only tell what the host has installed.
+/// only reveal what the host has installed.
 fn copy_alternatives(source: &Path, target: &Path) -> Result<(), StepError> {
     if !source.is_dir() {
         return Ok(());

@@ -10,7 +10,7 @@ use super::{StepError, packages, tree};
 
 /// Where a copied installation lies in the guest.
 const GUEST_PREFIX: &str = "/opt/silica/python";
-/// What the loader is told to look for beside the copied program.
+/// Where the loader looks for libraries beside the copied program.
 const ORIGIN_LIB: &[u8] = b"$ORIGIN/../lib";
 /// Parts of the standard library that no guest needs.
 const UNWANTED: &[&str] = &[

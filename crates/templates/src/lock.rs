@@ -42,12 +42,12 @@ pub struct Pin {
 /// Why a lock or a pin is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// An option other than `--hash` stands in the lock.
+    /// The lock has an option other than `--hash`.
     #[error(
         "line {line}: `{option}` is not allowed in a lock; indexes and proxies belong in pip's own configuration"
     )]
     Option {
-        /// Where it stands.
+        /// Its line.
         line: usize,
         /// What it says.
         option: String,
@@ -55,7 +55,7 @@ pub enum LockError {
     /// A line is not `name==version`.
     #[error("line {line}: `{text}` is not `name==version`")]
     NotPinned {
-        /// Where it stands.
+        /// Its line.
         line: usize,
         /// What it says.
         text: String,
@@ -63,7 +63,7 @@ pub enum LockError {
     /// A hash is missing or not SHA-256.
     #[error("line {line}: `{package}` needs at least one `--hash=sha256:` and no other kind")]
     Hash {
-        /// Where the package stands.
+        /// The package's line.
         line: usize,
         /// The package.
         package: String,

@@ -19,7 +19,7 @@ const COMPILE_WALL_MAX: Duration = Duration::from_mins(30);
 
 const PIP_RUNNER: &str = include_str!("host/pip_runner.py");
 
-/// The part of a step's progress that a piece of work stands for.
+/// The part of a step's progress that a piece of work counts for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     from: f32,

@@ -165,7 +165,7 @@ impl Python {
         &self.pip
     }
 
-    /// Tells whether the guest sees the installation at its place, because it sees `/usr`.
+    /// Returns whether the guest sees the installation at its place, because it sees `/usr`.
     pub fn is_system(&self) -> bool {
         [&self.base_prefix, &self.executable, &self.stdlib]
             .iter()

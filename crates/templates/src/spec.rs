@@ -191,9 +191,11 @@ fn packages(file: &TemplateFile, beside: &dyn Beside) -> Result<(Packages, Strin
             let pins = pins.as_deref().unwrap_or_default();
             Ok((Packages::pinned(pins)?, String::new()))
         }
-        (Some(path), Some(_)) => {
-            Err(refused("requirements", &path.display(), "cannot stand together with `packages`"))
-        }
+        (Some(path), Some(_)) => Err(refused(
+            "requirements",
+            &path.display(),
+            "cannot be given together with `packages`",
+        )),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Finished builds: finding, using, replacing and removing them.
 //!
 //! `current` is swapped by one rename, so a reader sees the old build or the new one, never none.
-//! Whoever uses a build holds a shared lock on its `.in-use`; a build is only removed under the
-//! exclusive one, so nobody loses a tree under their feet.
+//! A process that uses a build holds a shared lock on its `.in-use`; a build is only removed under the
+//! exclusive one, so no process loses a tree that it uses.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -104,7 +104,7 @@ impl Template {
         &self.folder
     }
 
-    /// Tells whether it was built from this description. Does not look at the interpreter, which
+    /// Returns whether it was built from this description. Does not look at the interpreter, which
     /// only [`super::ensure`] can.
     pub fn is_described_by(&self, spec: &Spec) -> bool {
         self.manifest.description_digest == TemplateDigest::of_description(spec).as_str()

@@ -80,7 +80,7 @@ impl VersionSpec {
         Self { text: format!(">={}", PYTHON_FLOOR.series()), clauses: Vec::new() }
     }
 
-    /// Tells whether `version` will do.
+    /// Returns whether `version` will do.
     pub fn admits(&self, version: PythonVersion) -> bool {
         version >= PYTHON_FLOOR && self.clauses.iter().all(|clause| clause.admits(version))
     }

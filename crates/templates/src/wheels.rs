@@ -118,7 +118,7 @@ fn missing<'lock>(
     Ok(missing)
 }
 
-/// Tells whether a wheel's file name begins with a package's name, in any of its spellings.
+/// Returns whether a wheel's file name begins with a package's name, in any of its spellings.
 fn is_named(path: &Path, prefix: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let package = name.split('-').next().unwrap_or_default();

@@ -16,7 +16,7 @@ use super::{CommandEnd, CommandEvent, Permit, Stdin, TerminalSize, ended};
 /// The largest piece of output that is handed on at once.
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// How much is taken from one stream after a command's end before the end is told: what a pipe can
+/// How much is taken from one stream after a command's end before the end is reported: what a pipe can
 /// hold by the kernel's default limit. Children that go on writing cannot put the end off for longer.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
@@ -73,7 +73,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Writes all of it, at the command's pace; fails when nobody can read it any more.
+    /// Writes all of it, at the command's pace; fails when no process can read it any more.
     pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sink.write_all(bytes).await
     }
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// How far a command has come, as told to whoever reads.
+/// How far a command has come, as far as it was reported.
 #[derive(Debug)]
 enum Stage {
     Running,
@@ -123,7 +123,7 @@ enum Stage {
         source: usize,
         left: usize,
     },
-    /// The end was told.
+    /// The end was reported.
     Over,
 }
 
@@ -201,7 +201,7 @@ impl Output {
         match read {
             Ok(length) if length > 0 => Some(self.sources[index].0.event(&self.buffer[..length])),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            // A terminal at which nobody sits any more answers EIO; nothing else is expected.
+            // A terminal without a process answers EIO; nothing else is expected.
             Ok(_) | Err(_) => {
                 self.sources.remove(index);
                 None
@@ -209,7 +209,7 @@ impl Output {
         }
     }
 
-    /// Takes what one source holds, goes on to the next when it is empty, and at last tells the end.
+    /// Takes what one source holds, goes on to the next when it is empty, and at last reports the end.
     fn drain(&mut self, end: CommandEnd, source: usize, left: usize) -> Option<CommandEvent> {
         if source >= self.sources.len() {
             self.stage = Stage::Over;

@@ -15,7 +15,7 @@ use super::{CHUNK_BYTES, FileError, Files, GuestPath, Opened, Reader, beneath};
 /// The unit of a tar archive.
 const BLOCK_BYTES: usize = 512;
 
-/// The longest name that stands in a header itself, with the zero behind it.
+/// The longest name that fits into a header itself, with the zero behind it.
 const NAME_BYTES_MAX: usize = 99;
 
 /// The sandbox's user, as the guest knows it.

@@ -1,7 +1,7 @@
 //! Which files a cell made, changed and removed: two scans compared.
 //!
 //! This runs after every cell, so a scan asks the kernel for little: one open, one read and one close
-//! of each directory, one look at each entry, and a single question where nobody has made anything.
+//! of each directory, one look at each entry, and a single call where the guest has made nothing.
 //! Directories are always read again: their times have the grain of a clock tick on kernels before
 //! 6.13, and a file made within the tick of the last scan would go unseen. The same holds there for a
 //! file rewritten in that tick with the same size.
@@ -23,7 +23,7 @@ const GLANCE_ENTRIES_MAX: usize = 100;
 /// Bytes of all paths in one scan, which are kept until the next.
 const SCAN_PATH_BYTES_MAX: usize = 4 << 20;
 
-/// The places that are scanned. What is in /tmp is nobody's result.
+/// The places that are scanned. Files in /tmp are not reported.
 const SCANNED: [&str; 2] = ["workspace", "home"];
 
 /// The home directory in the sandbox's file system. Hidden directories in it belong to programs.
@@ -73,7 +73,7 @@ pub struct Changes {
 }
 
 impl Files {
-    /// Notes how the files stand now.
+    /// Takes a snapshot of the files.
     pub fn snapshot(&self) -> Result<Snapshot, FileError> {
         if self.is_bare() {
             return Ok(Snapshot::NOTHING);

@@ -89,13 +89,13 @@ pub enum FileError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// More happened in a watched directory than could be told.
+    /// More happened in a watched directory than the queue of events holds.
     #[error("so much happened in {0} that some of it was missed")]
     Missed(String),
     /// An uploaded archive that cannot be read on.
     #[error("cannot read the archive")]
     Archive(#[source] io::Error),
-    /// Whoever takes what is read does not take more.
+    /// The receiver of what is read takes no more.
     #[error("cannot pass on what was read in the sandbox")]
     Output(#[source] io::Error),
     /// The host's side of a copy failed.

@@ -38,7 +38,7 @@ impl Identity {
         self,
         work: impl FnOnce() -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        // Somebody who is not root is the guest's user already, or cannot become it.
+        // A process that is not root is the guest's user already, or cannot become it.
         if !rustix::process::geteuid().is_root() || self.uid.is_root() {
             return work();
         }

@@ -9,7 +9,7 @@ use super::{DEPTH_MAX, ENTRIES_MAX, FileError, FileKind, FileStat, Files, GuestP
 /// Bytes of all paths in one listing.
 const PATH_BYTES_MAX: usize = 16 << 20;
 
-/// How much of a link's text stands in a listing; all of it is in [`Files::stat`].
+/// How much of a link's text a listing holds; all of it is in [`Files::stat`].
 const TARGET_CHARS_MAX: usize = 256;
 
 /// One entry of a listing.

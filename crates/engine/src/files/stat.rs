@@ -30,7 +30,7 @@ pub enum FileKind {
 pub enum Owner {
     /// The sandbox's user.
     User,
-    /// Somebody else, whom the guest would see as nobody.
+    /// Another user, whom the guest sees as `nobody`.
     Nobody,
 }
 

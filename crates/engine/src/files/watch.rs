@@ -1,8 +1,8 @@
 //! Watching a directory: what is made, written, moved and removed in it, as it happens.
 //!
-//! The kernel watches inodes and not names, so what is told is about the directory that was opened,
-//! wherever the guest moves it. A file that the host writes appears whole (`write`); it is told as
-//! made and written, and its hidden name is not told at all.
+//! The kernel watches inodes and not names, so events are about the directory that was opened,
+//! wherever the guest moves it. A file that the host writes appears whole (`write`); it is reported as
+//! created and written, and its hidden name is not reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ use super::{DEPTH_MAX, FileError, Files, GuestPath, beneath};
 /// The most directories of one watch. Each holds a descriptor open.
 const DIRECTORIES_MAX: usize = 256;
 
-/// Names that are told of a directory that has just appeared.
+/// Names that are reported of a directory that has just appeared.
 const NEW_NAMES_MAX: usize = 1000;
 
 /// How much of what happened is taken at a time.
@@ -81,7 +81,7 @@ struct Directory {
     name: String,
 }
 
-/// One event as the kernel tells it.
+/// One event as the kernel delivers it.
 struct Raw {
     directory: i32,
     flags: ReadFlags,
@@ -166,9 +166,9 @@ impl Watch {
         };
         let appeared_whole =
             raw.flags.contains(ReadFlags::CREATE) && has_content(&directory.opened, &raw.name);
-        self.tell(&name, happening);
+        self.report(&name, happening);
         if appeared_whole {
-            self.tell(&name, Happening::Written);
+            self.report(&name, Happening::Written);
         }
         let is_directory = raw.flags.contains(ReadFlags::ISDIR);
         if is_directory && happening == Happening::Created && self.reach == Reach::Tree {
@@ -177,9 +177,9 @@ impl Watch {
         Ok(())
     }
 
-    fn tell(&mut self, name: &str, happening: Happening) {
+    fn report(&mut self, name: &str, happening: Happening) {
         let notice = Notice { name: name.to_owned(), happening };
-        // Ten writes in a row that nobody has heard of yet are one.
+        // Ten writes in a row that were not delivered yet are one.
         if self.waiting.back() != Some(&notice) {
             self.waiting.push_back(notice);
         }
@@ -193,7 +193,7 @@ impl Watch {
         }
     }
 
-    /// Watches a directory, and what is below it if that is wanted; tells what is in it.
+    /// Watches a directory, and what is below it if that is wanted; reports what is in it.
     fn add(&mut self, name: String) -> Result<(), FileError> {
         let mut open = vec![name];
         while let Some(name) = open.pop() {
@@ -201,7 +201,7 @@ impl Watch {
                 return Err(FileError::TooMuch(self.path.to_string()));
             }
             for (name, kind) in self.add_one(name)? {
-                self.tell(&name, Happening::Created);
+                self.report(&name, Happening::Created);
                 if kind == FileType::Directory && self.reach == Reach::Tree {
                     open.push(name);
                 }
@@ -229,7 +229,7 @@ impl Watch {
             Ok((opened, number, inside.list))
         })?;
         let found = inside.iter().filter_map(|entry| {
-            // A name that is no text can be told when something happens to it, but not be opened.
+            // A name that is not UTF-8 can be reported, but not opened.
             let text = entry.to_str().ok().filter(|text| !is_hidden(text))?;
             let stat = rustix::fs::statat(&opened, text, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             Some((join(&name, text), FileType::from_raw_mode(stat.st_mode)))
@@ -284,7 +284,7 @@ fn take(inotify: &OwnedFd) -> Result<Vec<Raw>, Errno> {
             Err(Errno::AGAIN) => return Ok(events),
             Err(errno) => return Err(errno),
         }
-        // The rest is taken when this has been told.
+        // The rest is taken when this has been delivered.
         if reader.is_buffer_empty() {
             return Ok(events);
         }

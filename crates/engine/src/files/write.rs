@@ -1,6 +1,6 @@
 //! Writing one file in pieces: it appears when it is whole, or not at all.
 //!
-//! The bytes go into a file without a name, which nobody else can see and which is gone if we are.
+//! The bytes go into a file without a name, which no other process sees and which vanishes with this one.
 //! Finished, it gets its name in one step: by a link if nothing has the name, else by a link under a
 //! hidden name that is moved over the other. Whatever the guest does to the hidden name or to the
 //! directory in that moment, it does to its own files.
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::identity::Identity;
 use super::{FileError, Files, GuestPath, beneath};
 
-/// The permission bits of a file if nobody says otherwise.
+/// The permission bits of a file if the request names none.
 pub const FILE_MODE_DEFAULT: u32 = 0o644;
 
 /// How many hidden names are tried. They are random, so the first is free.

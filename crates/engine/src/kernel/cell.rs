@@ -18,7 +18,7 @@ use crate::output::HeadTail;
 use crate::tier::Life;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
 
-/// How long code that was told to stop may take to do so before it is killed.
+/// How long interrupted code may take to stop before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long the word of an interpreter's end may lag behind the end of its streams.
@@ -51,7 +51,7 @@ struct Cell<'a> {
     started: Instant,
     deadline: Instant,
     next_cpu_check: Instant,
-    /// Why it was told to stop, and when it is killed.
+    /// Why it was interrupted, and when it is killed.
     stopping: Option<(Outcome, Instant)>,
     /// What the sandbox had used before.
     baseline: Usage,
@@ -109,7 +109,7 @@ pub(super) async fn run(
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
     let environment = std::mem::take(&mut kernel.next_environment);
     let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &environment };
-    let end = match kernel.tell(&head, code.as_bytes()).await {
+    let end = match kernel.send(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
     };
@@ -168,7 +168,7 @@ async fn on_frame(
         Ok(FromGuest::Result { cell: id, seq, bundle }) if id == cell.id => {
             cell.drain(kernel);
             cell.keep(bundle);
-            match kernel.tell(&ToGuest::Ack { seq }, &[]).await {
+            match kernel.send(&ToGuest::Ack { seq }, &[]).await {
                 Ok(()) => None,
                 Err(_) => Some(End::Disconnected),
             }
@@ -239,20 +239,20 @@ impl Cell<'_> {
         }
     }
 
-    /// Tells the code to stop; it is killed if it has not within the grace.
+    /// Interrupts the code for a limit; it is killed if it has not stopped within the grace.
     async fn stop(&mut self, kernel: &mut Kernel, outcome: Outcome) {
         self.stopping = Some((outcome, Instant::now() + GRACE));
         self.interrupt(kernel).await;
     }
 
-    /// Interrupts the code. The frame before the signal tells the guest which cell is meant, should
+    /// Interrupts the code. The frame before the signal names the cell, should
     /// the signal come before the cell has started or after it has ended.
     async fn interrupt(&mut self, kernel: &mut Kernel) {
         // Before its first word an interpreter would die of the signal.
         self.interrupt_on_hello = !kernel.greeted;
         if kernel.greeted {
             // A guest that does not read is dealt with by the deadline.
-            let _ = kernel.tell(&ToGuest::Interrupt { cell: self.id }, &[]).await;
+            let _ = kernel.send(&ToGuest::Interrupt { cell: self.id }, &[]).await;
             kernel.signal(INT).await;
         }
     }

@@ -97,7 +97,9 @@ fn refuses_bad_values() {
     );
     check(
         "name = \"a\"\npackages = []\nrequirements = \"x\"\n",
-        &expect![[r#"`requirements` in template.toml: "x" cannot stand together with `packages`"#]],
+        &expect![[
+            r#"`requirements` in template.toml: "x" cannot be given together with `packages`"#
+        ]],
     );
     check(
         "name = \"a\"\nrequirements = \"../x\"\n",

@@ -55,7 +55,7 @@ pub(super) fn try_exclusive(path: &Path) -> Result<Option<File>, TemplateStoreEr
     }
 }
 
-/// Tells whether a path still leads to an open file.
+/// Returns whether a path still leads to an open file.
 pub fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::metadata(path)) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),

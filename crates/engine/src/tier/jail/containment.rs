@@ -14,7 +14,7 @@ pub(crate) fn report(facts: &ZoneFacts) -> Containment {
         ("user_id", user_id(facts)),
         ("root", full("read-only overlay of its own")),
         ("network", full("loopback only")),
-        ("capabilities", full("none, none to be had")),
+        ("capabilities", full("none, and none can be gained")),
         ("seccomp", seccomp()),
         ("landlock", landlock(facts)),
         ("nested_namespaces", full("off")),
@@ -36,7 +36,7 @@ fn user_id(facts: &ZoneFacts) -> Enforcement {
     if facts.unique_ids {
         return full("a host user id of its own");
     }
-    Enforcement::Partial("shares the host user id of whoever runs Silica".to_owned())
+    Enforcement::Partial("shares the host user id of Silica itself".to_owned())
 }
 
 fn seccomp() -> Enforcement {

@@ -178,7 +178,7 @@ impl ZoneHandle {
         self.0.gone.wait().await;
     }
 
-    /// Tells the zone to end.
+    /// Asks the zone to end.
     pub(crate) fn hang_up(&self) {
         self.0.zone.hang_up();
     }
