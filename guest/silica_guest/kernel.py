@@ -1,7 +1,7 @@
 """The loop of a kernel: takes frames from the host, runs cells, reports back.
 
-Owns the control channel, the order of output and results, SIGINT, and what a
-cell's end means. How code is run belongs to `shell`.
+Owns the control channel, the order of output and results, SIGINT, and the
+status of a finished cell. `shell` runs the code.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ CONTROL_FD = 3
 EXIT_WIRE_BROKEN = 120
 RESULTS_MAX = 64
 RESULT_BYTES_MAX = 8 << 20
-# Prints nothing. More than one call, by its last character, so that it is compiled the long way, which holds the short.
+# Prints nothing. The newline at its end makes `Shell._compile_call` decline it, so that the fast path's
+# check and the whole slow path run.
 REHEARSAL = b"print(end='')\n"
 REHEARSAL_FRAME = wire.front_of({"type": "run", "cell": 0, "env": {}}, REHEARSAL) + REHEARSAL
 
 
 class Interrupts:
-    """SIGINT: raises only within a cell, and never within a frame.
+    """Raises KeyboardInterrupt on SIGINT while a cell runs, but never in the middle of a frame.
 
-    `held` is touched by the main thread alone, the only one to run handlers.
+    Only the main thread runs signal handlers, and only it changes `held`.
     """
 
     def __init__(self) -> None:
@@ -36,9 +37,10 @@ class Interrupts:
         self.early = False
 
     def handle(self, signum: int, frame: object) -> None:
-        """The handler itself."""
+        """Handles SIGINT: raises KeyboardInterrupt, or records the signal if it must not raise now."""
         if not self.armed:
-            # Late for the last cell, or early for the next: the frame that came before it tells.
+            # Late for the last cell or early for the next one. The `interrupt` frame that the host
+            # sends before the signal names the cell; `catch_up` reads it.
             self.early = True
             return
         if self.held:
@@ -48,11 +50,11 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Puts interrupts off until `release`."""
+        """Delays interrupts until `release`."""
         self.held += 1
 
     def release(self) -> None:
-        """Ends a `hold`, raising what arrived meanwhile."""
+        """Ends a `hold`; raises KeyboardInterrupt if a signal arrived during it."""
         self.held -= 1
         if self.pending and not self.held:
             self.pending = False
@@ -60,7 +62,7 @@ class Interrupts:
                 raise KeyboardInterrupt
 
     def restore(self) -> None:
-        """Takes SIGINT back from user code."""
+        """Reinstalls this handler if user code replaced it."""
         if _signal.getsignal(_signal.SIGINT) != self.handle:
             _signal.signal(_signal.SIGINT, self.handle)
 
@@ -80,14 +82,15 @@ class Kernel:
         shell.emit = self.emit
 
     def greet(self) -> None:
-        """Says the first word."""
-        self.send({"type": "hello", "version": wire.VERSION, "python": sys.version.split()[0], "pid": self.pid})
+        """Sends the `hello` frame."""
+        self.send({"type": "hello", "version": wire.VERSION})
 
     def rehearse(self) -> None:
-        """Runs a cell that nobody sent and forgets it, while the host is busy with the first word.
+        """Runs an empty cell and discards it, while the host processes the `hello` frame.
 
-        In a fork of a zygote the pages that a first cell writes to are this process's own after that. A host that
-        has sent more already is not kept waiting. SIGINT is for a cell of the host's, and comes when this is over.
+        In a fork of a zygote this copies the pages that a cell writes to before the host's first cell
+        needs them. It is skipped if the host has already sent a frame. SIGINT is blocked during it,
+        since it is meant for a cell of the host, and is delivered afterwards.
         """
         before = _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGINT})
         if not self.channel.has_input():
@@ -99,7 +102,7 @@ class Kernel:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
     def loop(self) -> None:
-        """Serves until shutdown or the end of the stream."""
+        """Serves frames until the host closes the stream."""
         while True:
             frame = self.channel.receive()
             if frame is None:
@@ -110,9 +113,7 @@ class Kernel:
                 self.run(head, body)
             elif kind == "setup":
                 self.setup(head)
-            elif kind == "shutdown":
-                return
-            elif kind != "interrupt":  # That is one for a cell that has ended.
+            elif kind != "interrupt":  # An `interrupt` here is for a cell that has ended.
                 raise wire.WireError(f"unexpected frame {kind!r}")
 
     def setup(self, head: dict) -> None:
@@ -121,7 +122,7 @@ class Kernel:
         if "argv" in head:
             sys.argv = list(head["argv"])
         if head.get("cwd"):
-            # A directory that is gone meanwhile is no reason to be without an interpreter.
+            # The directory may have been removed since; the kernel starts without it.
             try:
                 os.chdir(head["cwd"])
             except OSError:
@@ -131,31 +132,32 @@ class Kernel:
         """Runs one cell and reports how it ended."""
         status, exit_code, error = self.perform(head, body)
         if os.getpid() != self.pid:
-            # A child of the user's own fork came back from the cell: the parent speaks for it.
+            # This is a process that user code forked, and it returned from the cell. Only the
+            # parent reports to the host.
             interpreter.flush_streams()
             os._exit(exit_code)
         self.report(status, exit_code, error)
 
     def perform(self, head: dict, body: bytes) -> tuple[str, int, BaseException | None]:
-        """Runs one cell; returns its status, its exit code and what it raised."""
+        """Runs one cell; returns its status, its exit code and the exception it raised."""
         self.results_left = int(head.get("results_max", RESULTS_MAX))
         self.result_bytes_max = min(int(head.get("result_bytes_max", RESULT_BYTES_MAX)), wire.BODY_BYTES_MAX)
         self.dropped = self.too_large = 0
         self.cell = int(head["cell"])
         self.interrupts.pending = False
-        before = borrow_environment(head.get("env") or {})
+        before = override_environment(head.get("env") or {})
         try:
             error = self.attempt(body.decode("utf-8", "replace"))
         except KeyboardInterrupt as second:
-            # A second SIGINT hit the few steps between catching and disarming.
+            # A second SIGINT arrived between catching the first and disarming.
             self.interrupts.armed = False
             error = second
         self.interrupts.restore()
-        return_environment(before)
+        restore_environment(before)
         return *self.judge(error), error
 
     def attempt(self, code: str) -> BaseException | None:
-        """Runs the cell and shows open figures; returns what it raised."""
+        """Runs the cell and shows open figures; returns the exception it raised."""
         error: BaseException | None = None
         self.interrupts.armed = True
         try:
@@ -171,7 +173,7 @@ class Kernel:
         return error
 
     def catch_up(self) -> None:
-        """Raises an interrupt that was meant for this cell and arrived before it could."""
+        """Raises an interrupt for this cell whose signal arrived before the cell was armed."""
         if not self.interrupts.early:
             return
         self.interrupts.hold()
@@ -198,7 +200,7 @@ class Kernel:
             return "exited", error.code & 0xFF
         try:
             print(error.code, file=sys.stderr)
-        except Exception:  # A broken __str__ or stream; the exit code still tells.
+        except Exception:  # A broken __str__ or stream; the exit code still reports the failure.
             pass
         return "exited", 1
 
@@ -212,10 +214,10 @@ class Kernel:
             self.channel.send(end)
 
     def end(self, status: str, exit_code: int) -> dict:
-        """Ends the cell; returns what to say of it."""
+        """Ends the cell; returns the head of its `done` frame."""
         cell, self.cell = self.cell, None
         return {
-            "type": "done", "cell": cell, "status": status, "exit_code": exit_code, "count": self.shell.count,
+            "type": "done", "cell": cell, "status": status, "exit_code": exit_code,
             "results_dropped": self.dropped, "results_too_large": self.too_large,
         }  # fmt: skip
 
@@ -227,7 +229,7 @@ class Kernel:
             errors.remember_last(error)
             described = errors.describe(error)
         except (ImportError, OSError, MemoryError):
-            # Out of files or memory, so that nothing can be loaded: say the least there is to say.
+            # Out of descriptors or memory, so `errors` cannot be loaded: send the minimum.
             described = {"name": type(error).__name__[:200], "value": str(error)[:1000], "traceback": []}
         head = {"type": "error", "cell": cell, **described}
         try:
@@ -253,9 +255,9 @@ class Kernel:
                 self.interrupts.release()
 
     def emit_locked(self, found: list[tuple[str, bytes]], too_large: bool, metadata: dict, main: bool) -> None:
-        """The part of `emit` that has the channel to itself."""
+        """Sends one result and waits for its ack; the caller holds the lock."""
         if self.cell is None:
-            return  # A thread displays between cells: no cell to show it in.
+            return  # A user thread displayed a value between cells; it belongs to no cell.
         if not (found or too_large):
             return
         if self.results_left <= 0:
@@ -274,33 +276,34 @@ class Kernel:
         self.await_ack()
 
     def await_ack(self) -> None:
-        """Takes the ack of the result just sent."""
+        """Waits for the ack of the result just sent; ends the process if the host has closed the stream."""
         kind = "interrupt"
-        while kind == "interrupt":  # Its signal is what counts.
-            frame = self.receive()
-            kind = frame[0].get("type") if frame else "shutdown"
-        if kind == "shutdown":
-            leave(0)
-        if kind != "ack" or frame[0].get("seq") != self.seq:
+        while kind == "interrupt":  # The signal that follows interrupts the cell, not the frame.
+            head, _ = self.receive() or leave(0)
+            kind = head.get("type")
+        if kind != "ack" or head.get("seq") != self.seq:
             leave(EXIT_WIRE_BROKEN)
 
     def send(self, head: dict, body: bytes = b"") -> None:
-        """Sends within user code's stack, where our failure must not become its exception."""
+        """Sends a frame; ends the process if that fails.
+
+        User code is on the stack: an exception of ours must not reach its handlers.
+        """
         try:
             self.channel.send(head, body)
         except OSError:
             leave(EXIT_WIRE_BROKEN)
 
     def receive(self) -> tuple[dict, bytes] | None:
-        """Receives within user code's stack; see `send`."""
+        """Receives a frame; ends the process if that fails, like `send`."""
         try:
             return self.channel.receive()
         except (OSError, wire.WireError):
             leave(EXIT_WIRE_BROKEN)
 
 
-def borrow_environment(variables: dict[str, str]) -> dict[str, str | None]:
-    """Sets variables for one cell; returns what they were."""
+def override_environment(variables: dict[str, str]) -> dict[str, str | None]:
+    """Sets variables for one cell; returns their previous values, None for those that were unset."""
     if not variables:
         return {}
     before = {name: os.environ.get(name) for name in variables}
@@ -308,8 +311,8 @@ def borrow_environment(variables: dict[str, str]) -> dict[str, str | None]:
     return before
 
 
-def return_environment(before: dict[str, str | None]) -> None:
-    """Puts variables back, whatever the cell made of them."""
+def restore_environment(before: dict[str, str | None]) -> None:
+    """Restores the values that `override_environment` returned, even if the cell changed the variables."""
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)
@@ -318,21 +321,24 @@ def return_environment(before: dict[str, str | None]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends the process without running anything of the user's."""
+    """Flushes the streams and ends the process without running exit handlers of user code."""
     interpreter.flush_streams()
     os._exit(code)
 
 
 def _close_control() -> None:
-    """Gives up the socket in the user's forks, so that the host sees the kernel's end when they outlive it."""
+    """Closes the control socket in processes that user code forks.
+
+    Otherwise the host would not see the end of a kernel that such a process outlives.
+    """
     try:
         os.close(CONTROL_FD)
     except OSError:
-        pass  # The user closed it before.
+        pass  # User code has closed it.
 
 
 def prepare(shell: Shell) -> Kernel:
-    """Makes all of a kernel but its process: a zygote does it once for all of its children."""
+    """Builds a kernel that `serve` can run. A zygote does this once for all its children."""
     os.register_at_fork(after_in_child=_close_control)
     kernel = Kernel(wire.Channel(CONTROL_FD), shell)
     kernel.interrupts.restore()
@@ -340,9 +346,9 @@ def prepare(shell: Shell) -> Kernel:
 
 
 def serve(kernel: Kernel | None = None) -> None:
-    """Speaks for this process on the control socket until the end; never returns.
+    """Serves the host on the control socket; never returns.
 
-    With a kernel that was prepared this is a fork of its zygote, else a process of its own.
+    With a prepared `kernel` this process is a fork of a zygote, without one a new interpreter.
     """
     code = EXIT_WIRE_BROKEN
     try:
@@ -359,6 +365,6 @@ def serve(kernel: Kernel | None = None) -> None:
         kernel.loop()
         code = 0
     finally:
-        # Whatever was raised, the host is gone or makes no sense, and the
-        # interpreter's own exit could wait for the user's threads for ever.
+        # Whatever was raised, the host has closed or broken the stream. The
+        # interpreter's own exit could wait for user threads for ever.
         leave(code)

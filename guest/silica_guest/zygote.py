@@ -1,7 +1,7 @@
 """Entry of a warm process that forks once per kernel: `python -I -S -B .../zygote.py`.
 
-Owns preloading, warming and the fork loop. It never sees user code or data:
-the gate forks, and returns here in a child that is in its jail already.
+Owns preloading, warming and the fork loop. The zygote never handles user code
+or data: the gate forks it, and returns here in a child that is in its jail.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from silica_guest.shell import Shell  # noqa: E402
 
 MASTER_FD = 3
 ERROR_CHARS_MAX = 4000
-# CPython rewrites bytecode that has run eight times for the types it saw; done here, children
-# need not, and copy fewer pages.
+# CPython specialises bytecode after a few executions, which writes to its page. Done in the zygote,
+# children need not do it, and copy fewer pages.
 WARM_ROUNDS = 20
-DEAR = {"matplotlib.pyplot"}
+SLOW = {"matplotlib.pyplot"}
 HUGE_PAGE = 2 << 20
 MADV_COLLAPSE = 25  # Linux 6.1; not in the mmap module.
-# How CPython keeps small objects, since 3.10. With other numbers the filling is cut short or goes to its bound.
+# The layout of CPython's small-object allocator since 3.10. If it differs, `fill_gaps` stops early or at its bound.
 POOL_BYTES = 16 << 10
 POOL_HEAD_BYTES = 48
 SMALL_BYTES_MAX = 512
-GAPS_BYTES_MAX = 1 << 20  # Of each size.
-# A thread pool started by an import would not survive the fork.
+GAPS_BYTES_MAX = 1 << 20  # For each object size.
+# Threads of a pool that an import starts would not exist after the fork.
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
 )  # fmt: skip
-# What first cells commonly pull in; a child that imports it itself pays for it every time.
+# Modules that first cells commonly import; preloaded, no child has to import them itself.
 STANDARD_MODULES = "asyncio json linecache re subprocess traceback"
-# The last ones leave CPython's cache of methods as children find it, so the commonest come last.
+# The last cells determine the state of CPython's method cache in children, so the most common ones come last.
 CELLS = {
     "matplotlib.pyplot": ("import matplotlib.pyplot as plt\nplt.plot([1, 2], label='w')\nplt.legend()\nplt.show()",),
     "": ("print('warm', 1.5)", "x = [1, 'a', {2: None}]\nx", "%pwd", "def f(n):\n    return n / 0\nf(1)", "1 +"),
@@ -50,11 +50,11 @@ CELLS = {
     ),
 }
 
-filling: list[object] = []  # What `fill_gaps` has made.
+filling: list[object] = []  # The objects that `fill_gaps` made.
 
 
 def preload(modules: list[str]) -> Shell:
-    """Returns a shell in the IPython gear with `modules` imported on one thread."""
+    """Returns a shell in the IPython gear with `modules` imported, without starting threads."""
     locale = _locale.setlocale(_locale.LC_ALL)
     saved = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
@@ -75,7 +75,7 @@ def preload(modules: list[str]) -> Shell:
 
 
 def warm(shell: Shell) -> None:
-    """Runs cells of every common kind, then removes all traces that a user could see."""
+    """Runs cells of every common kind, then removes all traces that user code could see."""
     from silica_guest import errors
 
     before = dict(shell.namespace)
@@ -86,23 +86,23 @@ def warm(shell: Shell) -> None:
         for module, cells in CELLS.items():
             if module and module not in sys.modules:
                 continue
-            for code in cells * (1 if module in DEAR else WARM_ROUNDS):
+            for code in cells * (1 if module in SLOW else WARM_ROUNDS):
                 try:
                     shell.run(code)
-                except Exception as error:  # Some of the cells are there to fail.
+                except Exception as error:  # Some of the cells fail on purpose.
                     wire.encode_json(errors.describe(error))
                 shell.finish()
         for _ in range(WARM_ROUNDS):
             rehearse_kernel(shell)
         sys.stdout, sys.stderr = streams
     if "matplotlib.pyplot" in sys.modules:
-        # After every cell pyplot would look for figures to draw again. `plt.ion()`, for which it is meant, puts it back.
+        # Otherwise pyplot would look for figures to redraw after every cell. `plt.ion()` installs the hook again.
         sys.modules["matplotlib.pyplot"].uninstall_repl_displayhook()
     reset(shell, before)
 
 
 def rehearse_kernel(shell: Shell) -> None:
-    """Runs the kernel's own loop for a host that has said everything ahead, and listens to nobody."""
+    """Runs the kernel's loop over a socket pair on which every frame of the host is sent in advance."""
     import socket
 
     handler = _signal.getsignal(_signal.SIGINT)
@@ -116,26 +116,26 @@ def rehearse_kernel(shell: Shell) -> None:
         host.send({"type": "run", "cell": 1, "env": {}}, b"print('warm')")
         host.send({"type": "run", "cell": 2}, b"x = 1\nx")
         host.send({"type": "ack", "seq": 1})
-        host.send({"type": "shutdown"})
+        ours.shutdown(socket.SHUT_WR)
         rehearsing.loop()
     _signal.signal(_signal.SIGINT, handler)
     del os.environ["SILICA_REHEARSAL"]
 
 
 def rehearse(data: dict, metadata: object, main: bool) -> None:
-    """Prepares a result as a kernel would, and sends it nowhere."""
+    """Encodes a result as a kernel would, and discards it."""
     found, _ = bundles.payloads(data, kernel.RESULT_BYTES_MAX)
     wire.encode_json([[mime for mime, _ in found], bundles.safe_metadata(metadata)])
 
 
 def reset(shell: Shell, namespace: dict) -> None:
-    """Puts the shell and process-wide registries back to where a new kernel starts."""
+    """Resets the shell and the process-wide registries to the state of a new kernel."""
     shell.namespace.clear()
     shell.namespace.update(namespace)
     shell.start_over()
     sys.modules["linecache"].cache.clear()
     for module in list(sys.modules.values()):
-        # Some entries of sys.modules are not modules and have a dict of another kind.
+        # Some entries of sys.modules are not modules.
         if isinstance(module, type(sys)):
             module.__dict__.pop("__warningregistry__", None)
     if "logging" in sys.modules:
@@ -146,20 +146,20 @@ def reset(shell: Shell, namespace: dict) -> None:
 
 
 def assert_one_thread() -> None:
-    """Fails when an import started a thread: its locks would be left held in every child."""
+    """Raises RuntimeError if an import started a thread: locks that it holds would stay held in every child."""
     try:
         threads = os.listdir("/proc/self/task")
     except OSError:
-        return  # No /proc in here; the master checks from outside.
+        return  # There is no /proc here; the zone master checks from outside.
     if len(threads) != 1:
         raise RuntimeError(f"preloading left {len(threads)} threads")
 
 
 def use_huge_pages() -> None:
-    """Asks the kernel to move the heap onto huge pages, which a fork copies by the entry, not by the page.
+    """Asks the kernel to move the heap to huge pages, of which a fork copies fewer page table entries.
 
-    A quarter off the time from fork to first output with pandas loaded. Where the kernel
-    cannot (before Linux 6.1, or huge pages off) nothing changes.
+    With pandas loaded it saves a quarter of the time from fork to first output. If the kernel
+    cannot do it (before Linux 6.1, or with huge pages off) nothing changes.
     """
     import ctypes
 
@@ -177,62 +177,62 @@ def use_huge_pages() -> None:
 
 
 def fill_gaps() -> None:
-    """Fills the room that is left between objects, so that children put theirs on pages of their own.
+    """Fills the gaps between objects, so that children allocate theirs on pages of their own.
 
-    Freed objects leave gaps all over the heap, and a child that puts its first objects there copies
-    a page for every few of them. CPython keeps objects of one size in pools, and begins a new pool only
-    when no other has room.
+    Freed objects leave gaps all over the heap, and a child that allocates its first objects there
+    copies a page for every few of them. CPython allocates objects of one size from pools, and starts
+    a new pool only if no other has room.
     """
     for size in range(16, SMALL_BYTES_MAX + 1, 16):
-        # Objects of this size in memory; bytes bring 33 of their own.
+        # Makes objects that take `size` bytes; a bytes object has 33 bytes besides its content.
         make = object if size == 16 else complex if size == 32 else lambda size=size: bytes(size - 33)
         blocks = (POOL_BYTES - POOL_HEAD_BYTES) // size
         for _ in range(GAPS_BYTES_MAX // (2 * POOL_BYTES)):
-            # Nothing else is made meanwhile, not even a number, but the list itself.
+            # The loop allocates nothing else, not even an integer, except the list.
             batch = [make() for _ in itertools.repeat(None, 2 * blocks)]
             filling.extend(batch)
             pools = collections.Counter(id(thing) // POOL_BYTES for thing in batch)
             if max(pools.values()) >= blocks - 1:
-                break  # One that was empty, so all others are full.
+                break  # A pool that was empty has been filled, so all others are full.
 
 
 def settle() -> None:
-    """Arranges memory so that children copy little of it."""
+    """Arranges memory so that children copy few pages of it."""
     for _ in range(WARM_ROUNDS):
         reseed.reseed()
     if "matplotlib.font_manager" in sys.modules:
-        # matplotlib empties this cache in every child, and freeing the fonts dirties 150 pages.
+        # matplotlib clears this cache in every child, and freeing the fonts writes to 150 pages.
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     gc.collect()
     immortal.make_immortal()
     fill_gaps()
-    # Out of the collector's reach, so that it does not write to their headers.
+    # The collector ignores frozen objects, so it does not write to their headers.
     gc.freeze()
     use_huge_pages()
     assert_one_thread()
 
 
 def serve_forks(gate, prepared: kernel.Kernel) -> int:
-    """Lets the gate fork a kernel for every request; returns the zygote's exit code."""
+    """Lets the gate fork a kernel for every request; returns the exit code of the zygote."""
     ended = gate.serve()
     if ended <= 0:
         return 0 if ended == 0 else 1
     gc.enable()
     reseed.reseed()
-    return kernel.serve(prepared)  # That never returns.
+    return kernel.serve(prepared)  # This never returns.
 
 
-def tell(packet: dict) -> None:
+def send_packet(packet: dict) -> None:
     """Sends one packet to the zone master."""
     os.write(MASTER_FD, wire.encode_json(packet))
 
 
 def main() -> int:
     """Becomes a zygote; returns the exit code."""
-    # Collections during start would only scatter garbage over pages to be shared.
+    # Collections during startup would only leave gaps on pages that children share.
     gc.disable()
     interpreter.prepare()
-    os.environ.pop("LD_BIND_NOW", None)  # For this process; the user's own need not wait.
+    os.environ.pop("LD_BIND_NOW", None)  # Meant for this process only; user processes bind lazily.
     modules = [name for name in os.environ.pop("SILICA_PRELOAD", "").split(",") if name]
     try:
         from silica_guest.gateway import Gate, keep_objects_together
@@ -246,12 +246,12 @@ def main() -> int:
         gate.reseed(reseed.prepare())
         settle()
         if gate.lock() < 0:
-            raise OSError("the zygote could not be locked")
+            raise OSError("the zygote could not restrict itself (silica_zygote_lock failed)")
         gate.gather_libraries()
     except Exception as error:
-        tell({"type": "failed", "error": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]})
+        send_packet({"type": "failed", "error": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]})
         return 1
-    tell({"type": "ready", "python": sys.version.split()[0], "modules": len(sys.modules)})
+    send_packet({"type": "ready", "python": sys.version.split()[0], "modules": len(sys.modules)})
     interpreter.flush_streams()
     return serve_forks(gate, prepared)
 

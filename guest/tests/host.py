@@ -71,7 +71,7 @@ class Host:
         self.socket.sendall(struct.pack("<II", len(raw), len(body)) + raw + body)
 
     def frame(self) -> tuple[dict, bytes]:
-        """Returns the next frame, reading the pipes meanwhile is the caller's work."""
+        """Returns the next frame. It does not read the pipes: a caller that expects output drains them."""
         while (parsed := self._parse()) is None:
             chunk = self.socket.recv(1 << 20)
             if not chunk:
@@ -91,7 +91,7 @@ class Host:
         return json.loads(head), body
 
     def drain(self, events: list) -> None:
-        """Takes what stands in the pipes without waiting."""
+        """Appends the output that is in the pipes now to `events`, without waiting."""
         while ready := select.select(list(self.pipes), [], [], 0)[0]:
             for fd in ready:
                 data = os.read(fd, 1 << 16)
@@ -112,11 +112,11 @@ class Host:
         self.send({"type": "run", "cell": self.cell, **limits}, code.encode("utf-8", "surrogatepass"))
 
     def step(self, events: list) -> dict | None:
-        """Waits for something, adds it to events; returns the done head when it came."""
+        """Waits for output or a frame and appends it to `events`; returns the head of a `done` frame."""
         deadline = time.monotonic() + WAIT_S
         if (parsed := self._parse()) is None:
             ready = select.select([*self.pipes, self.socket], [], [], deadline - time.monotonic())[0]
-            assert ready, "the kernel says nothing"
+            assert ready, "the kernel sent nothing"
             if self.socket not in ready:
                 self.drain(events)
                 return None
@@ -147,7 +147,7 @@ class Host:
         return events, done
 
     def interrupt(self) -> None:
-        os.kill(self.hello["pid"], signal.SIGINT)
+        self.process.send_signal(signal.SIGINT)
 
 
 def texts(events: list) -> list:

@@ -185,12 +185,9 @@ def test_garbage_from_the_host(data):
         assert not events or b"Traceback" not in events[0][1]
 
 
-def test_end_and_shutdown():
+def test_end_of_the_stream():
     with Host() as host:
         host.socket.shutdown(1)
-        assert host.process.wait(10) == 0
-    with Host() as host:
-        host.send({"type": "shutdown"})
         assert host.process.wait(10) == 0
 
 

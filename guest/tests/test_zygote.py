@@ -72,7 +72,7 @@ assert beside_old(makers) > 50
 zygote.fill_gaps()
 print(beside_old(makers))
 """
-    # Of a hundred. What the filling itself has freed since leaves a few gaps.
+    # Of a hundred objects. The objects that `fill_gaps` itself freed leave a few gaps.
     assert int(run(body, [])) < 10
 
 
@@ -113,7 +113,7 @@ def test_siblings_differ():
     modules = ["numpy", "numpy.random", "uuid", "tempfile", "multiprocessing", "decimal"]
     # The state of `random`, that of numpy, the key of multiprocessing.
     assert run(SIBLINGS, modules) == "[2496, 2496, 32] 0\n"
-    # Where memory looks otherwise than expected, a child does all of it by hand.
+    # Where the memory layout is not the expected one, each child reseeds all three itself.
     assert run("reseed._find = lambda *memory: None\n" + SIBLINGS, modules) == "[] 3\n"
 
 
@@ -134,16 +134,16 @@ assert zygote.serve_forks(gate, prepared) == 0
 guest.close()
 channel = wire.Channel(host.fileno())
 hello = channel.receive()[0]
-assert hello["pid"] == gate.pid
-code = b"import linecache; print('in the child', __name__, [_i, _ii, _iii], In[:-1], Out, list(linecache.cache))"
+assert hello["type"] == "hello"
+code = b"import linecache, os; print('in the child', os.getppid() == %d, __name__, [_i, _ii, _iii], In[:-1], Out, list(linecache.cache))" % os.getpid()
 channel.send({"type": "run", "cell": 1}, code)
 done = channel.receive()[0]
-channel.send({"type": "shutdown"})
+host.shutdown(socket.SHUT_WR)
 os.waitpid(gate.pid, 0)
-print(done["status"], done["count"])
+print(done["status"])
 """
-    # Of what it has rehearsed it shows nothing.
-    assert run(body, []) == "in the child __main__ ['', '', ''] [''] {} ['Cell In[1]']\nok 1\n"
+    # The cells that the zygote and the child rehearsed leave no trace: this is cell 1.
+    assert run(body, []) == "in the child True __main__ ['', '', ''] [''] {} ['Cell In[1]']\nok\n"
 
 
 def test_interrupt_during_the_rehearsal_is_for_the_cell():
@@ -166,7 +166,7 @@ _signal.alarm(20)
 guest.run(*guest.receive())
 host.send({"type": "run", "cell": 2}, b"1")
 host.send({"type": "ack", "seq": 1})
-host.send({"type": "shutdown"})
+ours.shutdown(socket.SHUT_WR)
 guest.loop()
 heads = [host.receive()[0] for _ in range(4)]
 print([(head["type"], head["cell"], head.get("status")) for head in heads])
