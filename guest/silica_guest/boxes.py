@@ -1,8 +1,8 @@
 """Finds box plots among the lines and patches of matplotlib axes.
 
-matplotlib keeps no record of them: a box plot is drawn as separate lines
-(outline, whiskers, caps, median, outliers), so the numbers are read back from
-their places. Imported only when matplotlib already is.
+matplotlib keeps no record of them: it draws a box plot as separate lines
+(outline, whiskers, caps, median, outliers), so the numbers are recovered from
+the coordinates of these. Imported only if matplotlib is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PLAIN, NOTCHED = (5, 6), (11, 12)
 
 @dataclass
 class Box:
-    """One box along its position and its values; the axes may lie either way."""
+    """One box: `left` and `right` on the position axis, the rest on the value axis, in either orientation."""
 
     left: float
     right: float
@@ -31,32 +31,32 @@ class Box:
 
     @property
     def centre(self) -> float:
-        """Where the box stands."""
+        """The position of the box."""
         return (self.left + self.right) / 2
 
     @property
     def median(self) -> float | None:
-        """The flat line drawn on top; caps and mean can lie within the box as well."""
+        """The line across the box with the highest z-order; caps and the mean can be inside the box too."""
         top = max([order for order, _ in self.medians], default=None)
         return next((value for order, value in self.medians if order == top), None)
 
     @property
     def outliers(self) -> list[float]:
-        """Single points beyond the whiskers; a mean is drawn as a point too, but between them."""
+        """The points beyond the whiskers; the mean is drawn as a point too, but between them."""
         return [value for value in self.dots if value < self.minimum or value > self.maximum]
 
     def is_whole(self) -> bool:
-        """Tells whether all that makes a box was found."""
+        """Returns whether minimum, maximum and median were found."""
         return None not in (self.minimum, self.maximum, self.median)
 
     def holds(self, along: list[float]) -> bool:
-        """Tells whether a line stands within the width of the box."""
+        """Returns whether a line is within the width of the box."""
         slack = (self.right - self.left) * 1e-6
         return self.left - slack <= min(along) and max(along) <= self.right + slack
 
 
 def find(lines: list, patches: list) -> tuple[list[Box], bool] | None:
-    """Returns the boxes and whether they lie on their side; None when something else is drawn too."""
+    """Returns the boxes and whether they are horizontal; None if the axes hold anything else."""
     outlines = [patch.get_path().vertices.T.tolist() for patch in patches[: BOXES_MAX + 1]]
     closed = [line for line in lines if len(line.get_xdata()) in (PLAIN[0], NOTCHED[0])]
     if not (outlines or closed) or len(lines) > BOXES_MAX * LINES_PER_BOX_MAX or len(outlines) > BOXES_MAX:
@@ -76,7 +76,7 @@ def _data(line: object) -> tuple[list[float], list[float]]:
 
 
 def _assemble(outlines: list, rest: list, lying: bool) -> list[Box]:
-    """Gives each line to its box; returns nothing when one belongs to none or a box is not whole."""
+    """Returns the boxes with their lines; none if a line belongs to no box or a box is incomplete."""
     boxes = [_outline(*(reversed(each) if lying else each)) for each in outlines if not _has_gaps(*each)]
     if None in boxes:
         return []
@@ -91,7 +91,7 @@ def _assemble(outlines: list, rest: list, lying: bool) -> list[Box]:
 
 
 def _has_gaps(along: list[float], across: list[float]) -> bool:
-    """A box without data is drawn with NaN."""
+    """Returns whether a coordinate is NaN, as in a box without data."""
     return any(value != value for value in (*along, *across))
 
 
@@ -106,7 +106,7 @@ def _outline(along: list[float], across: list[float]) -> Box | None:
 
 
 def _take(box: Box, order: float, along: list[float], across: list[float]) -> bool:
-    """Adds a line to a box; False when it is no part of a box plot."""
+    """Adds a line to a box; returns False if the line is not part of a box plot."""
     upright = all(abs(value - box.centre) <= (box.right - box.left) * 1e-6 for value in along)
     if len(along) == 2 and across[0] == across[1] and not upright:
         if box.low <= across[0] <= box.high:
@@ -114,7 +114,7 @@ def _take(box: Box, order: float, along: list[float], across: list[float]) -> bo
         return True
     if not upright:
         return False
-    # A whisker starts at the box; when it has no length, the lower one comes first.
+    # A whisker starts at the edge of the box. Of two whiskers of length zero, the first is the lower.
     if len(along) == 2 and across[0] == box.low >= across[1] and box.minimum is None:
         box.minimum = across[1]
     elif len(along) == 2 and across[0] == box.high <= across[1] and box.maximum is None:

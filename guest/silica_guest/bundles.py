@@ -1,7 +1,7 @@
 """Turns values and IPython's MIME data into the payloads of a result frame.
 
-Owns the short cut for plain builtins, the byte form of every MIME type and
-the per-bundle size limit. A payload is a pair of MIME type and bytes.
+Owns the fast path for plain builtins, the byte form of every MIME type and
+the size limit of a bundle. A payload is a pair of MIME type and bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from silica_guest import wire
 MIMES_MAX = 64
 MIME_CHARS_MAX = 255
 METADATA_BYTES_MAX = 64 << 10
-# IPython breaks longer values over lines; up to here its text is repr().
+# IPython breaks longer values into lines; up to this length its text is that of repr().
 LINE_CHARS_MAX = 72
 DEPTH_MAX = 4
 
@@ -20,7 +20,7 @@ _SCALARS = frozenset((int, float, bool, str, bytes, complex, type(None), type(..
 
 
 def plain_text(value: object) -> str | None:
-    """Returns the text IPython would show for a plain builtin, or None when it must be asked."""
+    """Returns the text IPython would show for a plain builtin; None for values that IPython must format."""
     kind = type(value)
     if kind in _SCALARS:
         return repr(value)
@@ -42,9 +42,9 @@ def _is_plain(value: object, depth: int) -> bool:
 
 
 def payloads(data: dict, bytes_max: int) -> tuple[list[tuple[str, bytes]], bool]:
-    """Returns MIME data as payloads, text first, and whether one was left out for its size.
+    """Returns MIME data as payloads, text/plain first, and whether one was dropped for its size.
 
-    What has no byte form is left out as well.
+    Values without a byte form are dropped as well.
     """
     found, too_large = [], False
     for mime, value in data.items():
@@ -53,7 +53,7 @@ def payloads(data: dict, bytes_max: int) -> tuple[list[tuple[str, bytes]], bool]
         # Pillow offers every image twice; the lossless one is enough.
         if mime == "image/jpeg" and "image/png" in data:
             continue
-        # Not worth a copy; no byte form is shorter than three quarters of its text.
+        # Too large in any byte form, which has at least three quarters of the length: do not copy it.
         if isinstance(value, (str, bytes, bytearray)) and len(value) * 3 // 4 > bytes_max:
             too_large = True
             continue
@@ -64,19 +64,19 @@ def payloads(data: dict, bytes_max: int) -> tuple[list[tuple[str, bytes]], bool]
 
 
 def _is_mime(mime: object) -> bool:
-    """Tells what the host takes for a MIME type: anything else would end the connection."""
+    """Returns whether the host accepts the type; it closes the connection on any other."""
     if type(mime) is not str or not 0 < len(mime) <= MIME_CHARS_MAX:
         return False
     return mime.isascii() and mime.isprintable() and " " not in mime
 
 
 def is_json(mime: str) -> bool:
-    """Tells whether payloads of a type are JSON."""
+    """Returns whether payloads of a MIME type are JSON."""
     return mime == "application/json" or mime.endswith("+json")
 
 
 def is_binary(mime: str) -> bool:
-    """Tells whether payloads of a type are bytes; given as text they are in base 64, as in Jupyter."""
+    """Returns whether payloads of a MIME type are bytes; as text they are base64, as in Jupyter."""
     if mime == "image/svg+xml":
         return False
     return mime.startswith(("image/", "audio/", "video/", "font/")) or mime in BINARY
@@ -91,7 +91,7 @@ def _payload(mime: str, value: object) -> bytes | None:
         if isinstance(value, (bytes, bytearray, memoryview)):
             value = bytes(value).decode("utf-8", "backslashreplace")
         return value.encode("utf-8", "backslashreplace") if isinstance(value, str) else _json(value)
-    except Exception:  # The values are the user's objects. One bad representation must not spoil the rest.
+    except Exception:  # Values are the user's objects. One that raises must not affect the others.
         return None
 
 
@@ -110,7 +110,7 @@ def _unbase64(value: str) -> bytes:
 
 
 def safe_metadata(metadata: object) -> dict:
-    """Returns the metadata in a form that fits a head and that the host takes, else an empty object."""
+    """Returns the metadata as JSON values within METADATA_BYTES_MAX, or an empty dict if it cannot be."""
     if not metadata or not isinstance(metadata, dict):
         return {}
     from silica_guest.jsonable import Converter
@@ -118,12 +118,12 @@ def safe_metadata(metadata: object) -> dict:
     try:
         plain = Converter().value(metadata)
         return plain if len(wire.encode_json(plain)) <= METADATA_BYTES_MAX else {}
-    except Exception:  # More than fits, in number or in depth.
+    except Exception:  # Too many values, too deep, or a user's object that raises.
         return {}
 
 
 def fit(found: list[tuple[str, bytes]], bytes_max: int) -> list[tuple[str, bytes]]:
-    """Returns what fits: the largest payloads go first, text/plain last, none of it cut."""
+    """Returns the payloads that fit: drops the largest first and text/plain last, and truncates none."""
     kept = list(found)
     total = sum(len(body) for _, body in kept)
     while kept and total > bytes_max:

@@ -1,8 +1,9 @@
 """Chart data of a matplotlib figure: what was plotted, as numbers and labels.
 
 The shapes are those of E2B's chart objects, so that its clients can read them.
-Owns which kind of chart axes hold, and the bounds. Whatever cannot be read
-gives no chart data and no error. Imported only when matplotlib already is.
+Owns the detection of the chart type of axes, and the bounds. A figure that
+cannot be read gives no chart data and no error. Imported only if matplotlib is
+loaded.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ UNIT = re.compile(r"\s\((.*?)\)|\[(.*?)\]")
 
 
 def describe(figure: object) -> dict | None:
-    """Returns the chart data of a figure that has been drawn; None when there is none to be had."""
+    """Returns the chart data of a figure that has been drawn; None if it has no data or cannot be read."""
     try:
-        # What reading warns about is nothing the user did.
+        # Warnings raised while reading are not caused by user code.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _describe_figure(figure)
@@ -52,7 +53,7 @@ def _describe_figure(figure: object) -> dict | None:
 
 
 class _Chart:
-    """A chart being filled; what is over the bounds is left out, and that is marked."""
+    """A chart under construction; drops what exceeds the bounds and then sets `truncated`."""
 
     def __init__(self, kind: str, title: str) -> None:
         self.fields: dict = {"type": kind, "title": _text(title), "elements": []}
@@ -68,7 +69,7 @@ class _Chart:
             self.mark_cut()
 
     def take(self, points: object) -> object:
-        """Returns as many of the points as there is room for."""
+        """Returns the points that fit in `points_left`, and subtracts them from it."""
         if len(points) > self.points_left:
             self.mark_cut()
         points = points[: self.points_left]
@@ -76,7 +77,7 @@ class _Chart:
         return points
 
     def add_labels(self, axes: object, swapped: bool = False) -> None:
-        """Adds axis labels and the units in them; lying charts are told as if they stood."""
+        """Adds axis labels and their units; with `swapped`, as if a horizontal chart were vertical."""
         labels = (axes.get_ylabel(), axes.get_xlabel()) if swapped else (axes.get_xlabel(), axes.get_ylabel())
         for name, label in zip("xy", labels):
             match = UNIT.search(label)
@@ -85,7 +86,7 @@ class _Chart:
 
 
 class _Artists:
-    """What was drawn into axes, sorted, without what only decorates."""
+    """The artists of axes by kind, without legends, error bars and other decoration."""
 
     def __init__(self, axes: object) -> None:
         self.bars = [each for each in axes.containers if isinstance(each, BarContainer)]
@@ -94,7 +95,7 @@ class _Artists:
             if isinstance(container, ErrorbarContainer):
                 _, caps, lines = container
                 marks.update(map(id, (*caps, *lines)))
-        # Lines without points are there for a legend; those in another system, as of axhline(), are rules.
+        # Lines without points exist for a legend; those in other coordinates, as from axhline(), are rules.
         self.lines = [
             line
             for line in axes.lines
@@ -109,7 +110,7 @@ class _Artists:
         """Returns the type of chart."""
         if self.others or axes.name not in ("rectilinear", "polar"):
             return "unknown"
-        # Bands around lines are left out.
+        # Bands around lines are ignored.
         bands = bool(self.lines) and all(isinstance(each, PolyCollection) for each in self.collections)
         if not self.patches and (bands or not self.collections):
             self.boxes = boxes.find(self.lines, [])
@@ -146,7 +147,7 @@ def _read_line(chart: _Chart, axes: object, artists: _Artists) -> None:
     x, y = _add_scales(chart, axes)
     owners = {id(each[0]): each for each in axes.containers if isinstance(each, ErrorbarContainer)}
     for number, line in enumerate(artists.lines):
-        # With error bars, the label is the container's.
+        # With error bars, the container has the label.
         label = owners.get(id(line), line).get_label()
         _add_points(chart, _label(label, f"Line {number}"), x, y, line.get_xdata(), line.get_ydata())
 
@@ -174,7 +175,7 @@ def _read_bar(chart: _Chart, axes: object, artists: _Artists) -> None:
 
 
 def _lie(container: BarContainer) -> bool:
-    """Tells whether bars are horizontal; containers made by hand do not say."""
+    """Returns whether bars are horizontal; judged by their heights if the container does not say."""
     if container.orientation is not None:
         return container.orientation == "horizontal"
     return len({bar.get_height() for bar in container.patches}) == 1
@@ -182,7 +183,7 @@ def _lie(container: BarContainer) -> bool:
 
 def _read_pie(chart: _Chart, axes: object, artists: _Artists) -> None:
     for wedge in chart.take(artists.patches):
-        # The angles are computed from single precision.
+        # matplotlib computes the angles from single-precision fractions.
         angle = _number(abs(wedge.theta2 - wedge.theta1))
         angle = angle if angle is None else round(angle, 3)
         chart.add({"label": _label(wedge.get_label(), ""), "angle": angle, "radius": _number(wedge.r)})
@@ -224,13 +225,13 @@ def _add_points(chart: _Chart, label: str, x: Scale, y: Scale, xs: object, ys: o
 
 
 def _is_rule(line: object) -> bool:
-    """Tells a straight line along an axis, such as an error bar drawn by hand."""
+    """Returns whether a line is one segment parallel to an axis, such as a hand-drawn error bar."""
     xs, ys = line.get_xdata(), line.get_ydata()
     return len(xs) == 2 and (xs[0] == xs[1] or ys[0] == ys[1])
 
 
 def _label(label: object, otherwise: str) -> str:
-    """Returns a label; matplotlib begins those nobody gave with an underscore."""
+    """Returns the label, or `otherwise` for an automatic one, which matplotlib starts with `_`."""
     text = str(label)[:LABEL_CHARS_MAX]
     return otherwise if text.startswith("_") else text
 

@@ -1,7 +1,8 @@
 """Describes an exception for the error frame: name, value and traceback lines.
 
-Owns the format and its bounds. It is loaded on the first error only, because
-`traceback` is dear. Nothing a user's exception class does may escape from here.
+Owns the format and its bounds. Loaded on the first error only, because
+`traceback` is slow to import. No exception raised by a user's exception class
+leaves this module.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def format_lines(error: BaseException) -> list[str]:
         )
         _drop_own_frames(with_trace)
         text = "".join(with_trace.format())
-    except Exception:  # A broken __str__, __cause__ or source must still give a report.
+    except Exception:  # A broken __str__, __cause__ or source must not prevent the report.
         text = "".join(_fallback(error))
     return [_cell_line(line) for line in text.splitlines()]
 
 
 def _drop_own_frames(described: traceback.TracebackException) -> None:
-    """Removes the guest's frames below the cell too: an interrupt is raised in our signal handler."""
+    """Removes the guest's frames below the cell, such as the signal handler that raises an interrupt."""
     pending, seen = [described], set()
     while pending:
         one = pending.pop()
@@ -64,7 +65,7 @@ def _fallback(error: BaseException) -> list[str]:
 
 
 def _user_part(trace: TracebackType | None) -> TracebackType | None:
-    """Skips the frames above the cell. Without a cell frame there is nothing to show."""
+    """Returns the traceback from the first cell frame on; None if there is no cell frame."""
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(CELL_PREFIX):
         trace = trace.tb_next
     return trace
@@ -105,6 +106,6 @@ def _bounded_line(line: str) -> str:
 
 
 def remember_last(error: BaseException) -> None:
-    """Sets what post-mortem debuggers look at."""
+    """Sets `sys.last_exc` and its older forms, which post-mortem debuggers read."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     sys.last_exc = error

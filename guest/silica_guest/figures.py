@@ -1,6 +1,6 @@
-"""The matplotlib backend of the guest: figures become results, a picture and its chart data.
+"""The matplotlib backend of the guest: sends figures as results of a picture and chart data.
 
-Imported only when matplotlib already is. Owns when a figure is sent: on
+Imported only if matplotlib is loaded. Owns when a figure is sent: on
 `plt.show()`, as a value, or at the end of the cell, but only once.
 """
 
@@ -20,41 +20,41 @@ _shown: WeakSet[Figure] = WeakSet()
 
 
 class FigureManager(FigureManagerBase):
-    """Sends instead of opening a window."""
+    """Sends figures as results instead of opening windows."""
 
     @classmethod
     def pyplot_show(cls, *, block: bool | None = None) -> None:
-        """`plt.show()`."""
+        """Implements `plt.show()`."""
         show_all()
 
     def show(self) -> None:
-        """`figure.show()`."""
+        """Implements `figure.show()`."""
         _send(self.canvas.figure)
         Gcf.destroy(self)
 
 
 class FigureCanvas(FigureCanvasAgg):
-    """Agg, with our manager."""
+    """The Agg canvas with this module's manager."""
 
     manager_class = FigureManager
 
 
 def show_all() -> None:
-    """Sends every open pyplot figure that was not shown as a value, and closes all."""
+    """Sends every open pyplot figure that was not already shown as a value, and closes them all."""
     managers = sorted(Gcf.get_all_fig_managers(), key=lambda manager: manager.num)
     try:
         for manager in managers:
             if manager.canvas.figure not in _shown:
                 _send(manager.canvas.figure)
     finally:
-        # A figure that cannot be drawn must not fail every later cell as well.
+        # Also after a failure: a figure that cannot be drawn must not fail every later cell.
         if managers:
             Gcf.destroy_all()
             _shown.clear()
 
 
 def bundle(figure: Figure) -> dict:
-    """Draws a figure that is displayed as a value and notes that it was shown."""
+    """Returns the MIME data of a figure displayed as a value, and records that it was shown."""
     _shown.add(figure)
     return _draw(figure)
 
@@ -64,7 +64,7 @@ def _send(figure: Figure) -> None:
 
 
 def _draw(figure: Figure) -> dict:
-    # In this order: drawing settles the layout, and with it the ticks.
+    # In this order: drawing fixes the layout, on which the ticks depend.
     data = {"image/png": _png(figure)}
     chart = charts.describe(figure)
     if chart is not None:

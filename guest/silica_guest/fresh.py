@@ -1,7 +1,7 @@
 """Entry of a kernel in a new interpreter: `python -I -S -B .../fresh.py`.
 
-Owns nothing but the order of starting. Every import on this path is paid by
-the first cell, so only modules that cost well under a millisecond are here.
+Owns only the order of startup steps. Every import on this path delays the
+first cell, so it imports only modules that load in well under a millisecond.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Calls the native library that moves a forked child into its jail.
 
-Owns nothing but the ABI. The library stands beside this file as `gate.so`; this
-file has another stem because Python would take `gate.so` for the module `gate`.
+Owns only the ABI. The library is `gate.so` in this folder. This file has another
+stem because Python would import `gate.so` as the module `gate`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class ArenaAllocator(ctypes.Structure):
 
 
 def keep_objects_together(path: str = LIBRARY) -> bool:
-    """Has CPython keep the objects it makes from now on in one stretch of memory; False if there is none.
+    """Makes CPython allocate its object arenas in one reserved range; returns False if that fails.
 
-    What it holds already stays where it is, and is given back to the kernel if it is ever freed.
+    Existing arenas stay in place, and go back to the kernel when they are freed.
     """
     try:
         library = ctypes.CDLL(path)
     except OSError:
-        return False  # Whoever needs it for more than speed finds out next.
+        return False  # `Gate`, which cannot do without the library, raises the error.
     if library.silica_arena_reserve() < 0:
         return False
     address = lambda function: ctypes.cast(function, ctypes.c_void_p)  # noqa: E731
@@ -42,11 +42,11 @@ class Span(ctypes.Structure):
 
 
 class Gate:
-    """The native calls, looked up before there is anything to share with children."""
+    """The native functions, looked up before the fork so that children copy no pages for it."""
 
     def __init__(self, sock: int, path: str = LIBRARY) -> None:
-        # A PyDLL keeps the interpreter's lock over a call: nobody else wants it, and giving it
-        # back would write to pages.
+        # A PyDLL keeps the global interpreter lock during a call. No other thread waits for it,
+        # and releasing it would write to shared pages.
         library, libc = ctypes.PyDLL(path), ctypes.PyDLL(None)
         self._sock = ctypes.c_int(sock)
         self._fork = bare_fork(libc)
@@ -57,28 +57,32 @@ class Gate:
         self._spans, self._span_count = None, ctypes.c_size_t(0)
 
     def reseed(self, spans: list[tuple[int, int]]) -> None:
-        """Has every child's copy of these stretches of memory, address and size, filled with random bytes."""
+        """Makes `serve` fill these spans, as address and size, with random bytes in every child."""
         self._spans, self._span_count = (Span * len(spans))(*spans), ctypes.c_size_t(len(spans))
 
     def lock(self) -> int:
-        """Locks the zygote itself down; negative is failure."""
+        """Restricts the zygote process itself; returns a negative number on failure."""
         return self._lock(self._sock)
 
     def gather_libraries(self) -> int:
-        """Makes libraries cheap to fork; negative where the kernel has no part in it, which is no failure."""
+        """Makes libraries cheap to fork; returns a negative number, which is harmless, if the kernel cannot."""
         return self._gather(self._each_library)
 
     def serve(self) -> int:
-        """Forks on request. Returns 1 in each child, in its jail for good; in the zygote 0 or less, at the end."""
+        """Forks on each request of the zone master.
+
+        Returns 1 in each child, once it is in its jail; in the zygote 0 at the end of requests, and a
+        negative number on failure.
+        """
         return self._serve(self._sock, self._fork, self._spans, self._span_count)
 
 
 def bare_fork(libc: ctypes.PyDLL):
-    """Returns a fork that runs none of Python's hooks, and none of the libraries' where there is one.
+    """Returns a fork that runs none of Python's hooks, and none of libc's where `_Fork` exists.
 
-    A process with one thread has no lock that another thread could hold, so the hooks have
-    nothing to put right here; what they would reseed, `reseed` does. They touch 260 pages, a
-    quarter of what a child copies before its first cell.
+    In a process with one thread no other thread can hold a lock, so the hooks have nothing to
+    repair; what they would reseed, `reseed` does. They would write to 260 pages, a quarter of
+    those that a child copies before its first cell.
     """
     try:
         return libc._Fork  # glibc 2.34

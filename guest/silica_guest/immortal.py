@@ -1,9 +1,9 @@
-"""Makes what a zygote holds immortal, so that children use it without writing to it.
+"""Makes the objects of a zygote immortal, so that children use them without writing to them.
 
-CPython counts the references to every object in the object itself: to use one is to write to its page, and in a
-child of a fork that is a page to copy. Since 3.12 there are objects that are not counted because they live for ever
-(PEP 683): `None`, small numbers, the types that CPython brings along. What a zygote holds lives as long as its children
-anyway, so all of it becomes such an object. Older interpreters go on counting.
+CPython counts the references to an object in the object itself: using an object writes to its page, and a forked
+child has to copy that page. Since 3.12 some objects are immortal and not counted (PEP 683): `None`, small integers,
+the built-in types. The objects of a zygote live as long as its children anyway, so this module makes all of them
+immortal. On older interpreters it does nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Callable
 from types import CodeType
 
 SINCE = (3, 12)
-# The count is the object's first word; of it, CPython itself compares these bytes.
+# The reference count is the first word of an object; CPython compares this many bytes of it.
 COUNT_BYTES = 4
-# With the highest bit set, the count is one that is not kept.
+# A count with the highest bit set marks an immortal object.
 IMMORTAL_LEAST = 1 << 31
 READ_BYTES = 1 << 16
 
 
 def make_immortal() -> int:
-    """Makes every object immortal that can be found; returns how many there are, 0 where that is not possible.
+    """Makes every reachable object immortal; returns their number, 0 if the interpreter has no such objects.
 
-    A child of the process looks for them, since all that a search makes and throws away would leave gaps here.
+    A forked child searches for them, since the temporary objects of a search would leave gaps in this heap.
     """
     count = count_of_none()
     if count is None:
@@ -35,7 +35,7 @@ def make_immortal() -> int:
 
     from silica_guest.gateway import bare_fork
 
-    addresses = ask_child(gc.get_objects(), bare_fork(ctypes.PyDLL(None)))
+    addresses = find_in_child(gc.get_objects(), bare_fork(ctypes.PyDLL(None)))
     write, word = ctypes.memmove, count.to_bytes(COUNT_BYTES, sys.byteorder)
     for address in addresses:
         write(address, word, COUNT_BYTES)
@@ -43,10 +43,10 @@ def make_immortal() -> int:
 
 
 def count_of_none() -> int | None:
-    """Returns what stands in an immortal object where others are counted, if this interpreter has such objects.
+    """Returns the reference count that marks an immortal object; None if this interpreter has none.
 
-    `None` is asked, since the number differs from version to version. Without the global lock objects are counted
-    elsewhere.
+    It is read from `None`, since it differs between versions. Free-threaded builds keep counts elsewhere
+    and are not supported.
     """
     if sys.version_info < SINCE or sys.maxsize < 1 << 32 or "t" in sys.abiflags:
         return None
@@ -56,42 +56,42 @@ def count_of_none() -> int | None:
     return count if count >= IMMORTAL_LEAST else None
 
 
-def ask_child(objects: list, fork: Callable[[], int]) -> array:
-    """Returns the addresses of objects and of all that they hold, which are the same in a child.
+def find_in_child(objects: list, fork: Callable[[], int]) -> array:
+    """Returns the addresses of `objects` and of all they refer to; none if the child fails.
 
-    The fork must run no hooks: they make objects in the child that the parent does not have. None are returned if
-    the child fails.
+    A forked child collects them: its objects have the same addresses. The fork must run no hooks, which would
+    make objects in the child that the parent does not have.
     """
     reader, writer = os.pipe()
     child = fork()
     if child == 0:
-        tell_parent(objects, writer)
+        write_addresses(objects, writer)
     os.close(writer)
     if child < 0:
         os.close(reader)
         return array("Q")
-    told = bytearray()
+    received = bytearray()
     while chunk := os.read(reader, READ_BYTES):
-        told += chunk
+        received += chunk
     os.close(reader)
     _, status = os.waitpid(child, 0)
-    return array("Q", bytes(told) if status == 0 else b"")
+    return array("Q", bytes(received) if status == 0 else b"")
 
 
-def tell_parent(objects: list, writer: int) -> None:
-    """Writes the addresses of these objects and of all that they hold, and ends this process."""
+def write_addresses(objects: list, writer: int) -> None:
+    """Writes the addresses of `objects` and of all they refer to, and ends this process."""
     status = 1
     try:
-        told = memoryview(array("Q", reachable(objects)).tobytes())
-        while told:
-            told = told[os.write(writer, told) :]
+        unsent = memoryview(array("Q", reachable(objects)).tobytes())
+        while unsent:
+            unsent = unsent[os.write(writer, unsent) :]
         status = 0
     finally:
         os._exit(status)
 
 
 def reachable(objects: list) -> set[int]:
-    """Returns the addresses of these objects and of all that they hold."""
+    """Returns the addresses of `objects` and of all they refer to."""
     found: set[int] = set()
     while objects:
         further: list = []
@@ -104,10 +104,10 @@ def reachable(objects: list) -> set[int]:
 
 
 def parts(thing: object) -> list:
-    """Returns what an object holds. The collector knows, but for code, which is out of its reach.
+    """Returns the objects that `thing` refers to, by the garbage collector except for code, which it does not track.
 
-    Nothing that is made for whoever asks may be among it, as are some of the tuples that code shows: a parent does
-    not have it.
+    Only objects that exist in the parent may be returned. Some attributes of code build a new tuple on each
+    access; of these only the elements are returned.
     """
     if type(thing) is not CodeType:
         return gc.get_referents(thing)

@@ -1,7 +1,7 @@
-"""Makes a bare `python -I -S` look like the interpreter users expect.
+"""Sets up a bare `python -I -S` as the interpreter that users expect.
 
-Owns sys.path, sys.prefix, the `exit` family, the standard streams and the
-SILICA_* variables. `site` is not used because it costs several milliseconds.
+Owns sys.path, sys.prefix, `exit`, `quit`, `help`, the standard streams and the
+SILICA_* variables. `site` is not used because it takes several milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GUEST_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Quitter:
-    """`exit` and `quit`. Unlike site's, it leaves stdin open: the kernel lives on."""
+    """The builtins `exit` and `quit`. Unlike those of `site` they leave stdin open: the kernel goes on."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class Quitter:
 
 
 class Help:
-    """`help`, which loads pydoc only when it is called."""
+    """The builtin `help`, which imports pydoc only when it is called."""
 
     def __repr__(self) -> str:
         return "Type help(object) for help about object."
@@ -36,13 +36,13 @@ class Help:
     def __call__(self, *arguments: object) -> None:
         import pydoc
 
-        # There is no terminal to page on and no stdin to ask on.
+        # There is no terminal for a pager, and no stdin.
         pydoc.pager = pydoc.plainpager
         pydoc.help(*arguments or ("help",))
 
 
 def prepare() -> None:
-    """Applies and removes SILICA_SITE and SILICA_PREFIX, and fills in what `site` would."""
+    """Applies and removes SILICA_SITE and SILICA_PREFIX, and sets the builtins that `site` would set."""
     site = os.environ.pop("SILICA_SITE", "")
     prefix = os.environ.pop("SILICA_PREFIX", "")
     # The empty entry is the working directory, as in an interactive session.
@@ -59,14 +59,14 @@ def prepare() -> None:
 
 
 class UserSite:
-    """Puts the user's site-packages on sys.path once it exists, as after `pip install --user`.
+    """Adds the user's site-packages to sys.path once it exists, as after `pip install --user`.
 
-    A meta path finder that finds nothing: it looks for the folder whenever something new is imported,
-    wherever that was installed from, which is less often than once for every cell.
+    It is a meta path finder that never finds a module: it checks for the folder whenever a module is
+    imported for the first time, which happens less often than once a cell.
     """
 
     def find_spec(self, name: str, path=None, target=None) -> None:
-        """Called before sys.path is searched."""
+        """Adds the folder if it exists; always returns None."""
         home = os.environ.get("HOME")
         if path is not None or not home:
             return
@@ -78,12 +78,12 @@ class UserSite:
 
 
 def restore_streams() -> None:
-    """Replaces missing or closed standard streams; others are the user's choice and stay.
+    """Replaces missing or closed standard streams; keeps open ones that user code has set.
 
-    Streams are line buffered, as on a terminal: one write call per printed
-    line (half of what `-u` makes), and `\\n` and `\\r` both reach the host at
-    once, so progress bars and "one line, then sleep" stream live without a
-    flushing thread, which would cost memory and make fork unsafe.
+    Streams are line buffered, as on a terminal: one write call for each printed
+    line (half as many as with `-u`), and `\\n` and `\\r` both flush, so progress
+    bars and lines before a sleep reach the host at once. A flushing thread
+    would cost memory and make fork unsafe.
     """
     for name, fd in (("stdout", 1), ("stderr", 2)):
         if not getattr(getattr(sys, name), "closed", True):
@@ -93,7 +93,7 @@ def restore_streams() -> None:
             try:
                 stream = open(fd, "w", encoding="utf-8", closefd=False)
             except OSError:
-                # The user closed the descriptor itself; a sink keeps print() harmless.
+                # User code closed the descriptor itself; with a null stream print() does not raise.
                 stream = open(os.devnull, "w", encoding="utf-8")
             setattr(sys, "__%s__" % name, stream)
         _configure(stream, name)
@@ -101,14 +101,14 @@ def restore_streams() -> None:
 
 
 def configure_streams() -> None:
-    """Sets up the streams Python made at start."""
+    """Configures the streams that Python made at startup."""
     restore_streams()
     _configure(sys.stdout, "stdout")
     _configure(sys.stderr, "stderr")
 
 
 def flush_streams() -> None:
-    """Flushes whatever stands as stdout and stderr; failures are the user's own."""
+    """Flushes sys.stdout and sys.stderr and ignores failures, since user code may have replaced them."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -117,8 +117,8 @@ def flush_streams() -> None:
 
 
 def _configure(stream, name: str) -> None:
-    # Unpaired surrogates must not raise, so they are shown as escapes. stderr is
-    # small and urgent, so it does not even wait for the end of the line.
+    # Unpaired surrogates must not raise, so they become escapes. stderr is not buffered at
+    # all: its output is small and urgent.
     stream.reconfigure(
         encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=name == "stderr"
     )

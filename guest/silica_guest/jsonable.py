@@ -1,9 +1,8 @@
-"""Any Python value as strict JSON: the bytes of every JSON payload.
+"""Converts any Python value to strict JSON, for the JSON payloads of results.
 
-Owns how foreign values (numpy, pandas, dates, nested objects) are said in
-JSON, and the bounds of that. What comes out is ASCII, holds no NaN or
-Infinity, and is the same for the same value. Loaded only when a result has a
-JSON representation.
+Owns the JSON form of foreign values (numpy, pandas, dates, nested objects) and
+its bounds. The output is ASCII, has no NaN or Infinity, and is deterministic.
+Loaded only if a result has a JSON representation.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from silica_guest import wire
 
 NODES_MAX = 1_000_000
 DEPTH_MAX = 64
-# Beyond these, readers that keep numbers in 64 bits change them; text keeps every digit.
+# Readers with 64-bit numbers would change integers beyond these; those are sent as text.
 INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 64) - 1
 ESCAPES = "silica_guest.json_escapes"
 
 
 class TooMuch(ValueError):
-    """A value has more parts than a result may have."""
+    """A value has more than NODES_MAX parts."""
 
 
 def encode(value: object) -> bytes:
-    """Returns `value` as JSON; raises `TooMuch` when it has no end worth sending."""
+    """Returns `value` as JSON; raises `TooMuch` if it has more than NODES_MAX parts."""
     try:
         raw = wire.encode_json(value)
     except Exception:  # NaN, a foreign type, a cycle, or a container that raises.
@@ -36,7 +35,7 @@ def encode(value: object) -> bytes:
 
 
 def normalise(text: str) -> bytes:
-    """Returns JSON that came as text in our form; text that is not JSON becomes a JSON string."""
+    """Returns JSON text in the form that `encode` gives it; other text becomes a JSON string."""
     import json
 
     try:
@@ -47,7 +46,7 @@ def normalise(text: str) -> bytes:
 
 
 class Converter:
-    """Turns values into what JSON can say, and counts what it took."""
+    """Converts values to types that JSON has, and counts nodes and characters."""
 
     def __init__(self, text_chars_max: int = sys.maxsize) -> None:
         self.text_chars_max = text_chars_max
@@ -57,7 +56,7 @@ class Converter:
         self.cut = False
 
     def value(self, value: object, depth: int = 0) -> object:
-        """Returns `value` as None, bool, int, float, str, list or dict, whatever it is."""
+        """Returns any `value` as None, bool, int, float, str, list or dict; raises `TooMuch`."""
         kind = type(value)
         if kind is str:
             return self.text(value)
@@ -74,11 +73,11 @@ class Converter:
             return self._foreign(value, depth)
         except TooMuch:
             raise
-        except Exception:  # A method of the user's that raises.
+        except Exception:  # A method of a user's class raised.
             return self._described(value)
 
     def text(self, value: str) -> str:
-        """Returns `value`, cut when it is too long."""
+        """Returns `value`, truncated to `text_chars_max` characters."""
         if len(value) > self.text_chars_max:
             self.cut = True
             value = value[: self.text_chars_max]
@@ -86,7 +85,7 @@ class Converter:
         return value
 
     def key(self, value: object) -> str:
-        """Returns `value` as the name of a member."""
+        """Returns `value` as the key of a JSON object."""
         converted = self.value(value)
         return converted if type(converted) is str else wire.encode_json(converted).decode()
 
@@ -123,7 +122,7 @@ class Converter:
         else:
             items = [self._item(item, depth) for item in value]
         self.path.discard(id(value))
-        # The order of a set changes from process to process.
+        # The order of a set differs between processes.
         return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
 
     def _item(self, value: object, depth: int) -> object:
@@ -136,7 +135,7 @@ class Converter:
         if value.size > self.nodes_left:
             raise TooMuch
         if value.dtype.kind in "mM":
-            # Finer units come out of `tolist` as bare integers.
+            # `tolist` returns finer units as plain integers.
             value = value.astype(f"{value.dtype.kind}8[us]")
         if value.dtype.kind == "f":
             value = value.astype("f8")  # `longdouble` has no Python form of its own.
@@ -151,7 +150,7 @@ class Converter:
 
 
 def _moment(value: object) -> str | None:
-    """Returns a date, time or duration in ISO 8601; pandas' NaT is a kind of date."""
+    """Returns a date, time or duration in ISO 8601; None for pandas' NaT, which is an instance of datetime."""
     if value != value:
         return None
     if hasattr(value, "isoformat"):
@@ -163,7 +162,7 @@ def _moment(value: object) -> str | None:
 
 
 def _escape(error: UnicodeEncodeError) -> tuple[str, int]:
-    """Writes what is not ASCII the way JSON does, above U+FFFF as a pair."""
+    """Encodes non-ASCII characters as JSON escapes, those above U+FFFF as surrogate pairs."""
     units = error.object[error.start : error.end].encode("utf-16-be")
     pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
     return "".join(["\\u" + pair for pair in pairs]), error.end

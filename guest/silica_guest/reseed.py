@@ -1,8 +1,8 @@
-"""Makes siblings of one zygote differ where they must: randomness and identity.
+"""Gives every child of a zygote its own randomness and identity.
 
-Owns what is done about it before the fork, when it costs nobody anything, and the little that is left to a
-child between entering the jail and the first cell. It looks only at modules that are already loaded. The hash
-seed and the address layout cannot be changed after start; the host limits forks per zygote instead.
+Owns the preparation in the zygote, before the fork, and the steps left to a child between entering the jail and
+its first cell. It handles only modules that are already loaded. The hash seed and the address layout cannot be
+changed after startup; the host limits the number of forks per zygote instead.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import sys
 
 KEY_BYTES = 32
 
-# What a child has to do itself, since nothing found in memory was what it should be.
+# Reseeding calls that a child makes itself, for secrets that were not found in memory.
 _by_hand: list[object] = []
 _main_thread = None
 
 
 def prepare() -> list[tuple[int, int]]:
-    """Readies this process for forks; returns the memory, address and size, to fill with random bytes in each child.
+    """Prepares this process for forks; returns the spans, as address and size, to fill with random bytes in each child.
 
-    A child that called `random.seed` and its like instead would touch a hundred pages, a fifth of what it copies
-    before its first cell.
+    A child that called `random.seed` and its like instead would write to a hundred pages, a fifth of those that it
+    copies before its first cell.
     """
     global _main_thread
     loaded = sys.modules
@@ -34,7 +34,7 @@ def prepare() -> list[tuple[int, int]]:
     if "tempfile" in loaded:
         loaded["tempfile"]._name_sequence = None
     spans = []
-    for name, find, again in KEEPERS:
+    for name, find, again in SECRETS:
         if name not in loaded:
             continue
         again(loaded[name])
@@ -47,7 +47,7 @@ def prepare() -> list[tuple[int, int]]:
 
 
 def reseed() -> None:
-    """Does in a child what could not be done for it."""
+    """Runs the steps that are left to a child."""
     if _main_thread is not None:
         _main_thread._native_id = _thread.get_native_id()
     for again in _by_hand:
@@ -55,7 +55,7 @@ def reseed() -> None:
 
 
 def _find(address: int, before: bytes, secret: bytes, after: bytes = b"") -> tuple[int, int] | None:
-    """Returns where the secret is; None if memory is laid out in another way than these bytes one after the other."""
+    """Returns address and size of `secret`; None if memory at `address` is not `before`, `secret`, `after`."""
     import ctypes
 
     expected = before + secret + after
@@ -64,14 +64,14 @@ def _find(address: int, before: bytes, secret: bytes, after: bytes = b"") -> tup
 
 
 def _find_random(random) -> tuple[int, int] | None:
-    # C's `RandomObject`: the head of any object, the position as an int, the words of a Mersenne Twister.
+    # `RandomObject` in C: the object header, the position as an int, the words of a Mersenne Twister.
     _, (*words, position), _ = random.getstate()
     secret = b"".join([_c_int(word) for word in words])
     return _find(id(random._inst) + object.__basicsize__, _c_int(position), secret)
 
 
 def _find_numpy(numpy_random) -> tuple[int, int] | None:
-    # C's `mt19937_state`: the words, the position as an int.
+    # `mt19937_state` in C: the words, then the position as an int.
     generator = numpy_random.mtrand._rand._bit_generator
     state = generator.state["state"]
     return _find(generator.ctypes.state_address, b"", state["key"].tobytes(), _c_int(int(state["pos"])))
@@ -83,18 +83,18 @@ def _c_int(value: int) -> bytes:
 
 def _find_key(process) -> tuple[int, int] | None:
     key = process.current_process().authkey
-    # The size of empty bytes counts the null behind the last.
+    # The basic size of bytes includes the terminating null.
     return _find(id(key) + bytes.__basicsize__ - 1, b"", bytes(key))
 
 
 def _new_key(process) -> None:
-    # Made once on import; it guards the sockets of managers and pools.
+    # Generated once on import; it authenticates the sockets of managers and pools.
     process.current_process().authkey = os.urandom(KEY_BYTES)
 
 
-# A module, how to find its secret, and how to make a new one.
-KEEPERS = (
-    # Seeding also forgets a half-used pair of normal numbers.
+# A module, a function that finds its secret, and one that generates a new secret.
+SECRETS = (
+    # Seeding also discards the second number of a pair of normal variates.
     ("random", _find_random, lambda random: random.seed()),
     ("numpy.random", _find_numpy, lambda numpy_random: numpy_random.seed()),
     ("multiprocessing.process", _find_key, _new_key),
@@ -102,7 +102,7 @@ KEEPERS = (
 
 
 def _prepare_uuid(uuid) -> None:
-    """Has `uuid` make up its node when it needs one: libuuid would use the host's address and a clock shared by all."""
+    """Makes `uuid` generate a random node: libuuid would use the host's address and a clock shared by all children."""
     uuid._node = uuid._last_timestamp = uuid._generate_time_safe = None
     uuid._GETTERS = [_random_node]
 
@@ -113,7 +113,7 @@ def _random_node() -> int:
 
 
 def generators_before_fork() -> list[str]:
-    """Returns the random generators alive now that no reseeding reaches; for tests, before gc.freeze()."""
+    """Returns the types of live random generators that are not reseeded; for tests, before gc.freeze()."""
     import gc
     import random
 
@@ -126,7 +126,7 @@ def generators_before_fork() -> list[str]:
         allowed += [state, state._bit_generator]
     found = []
     for thing in gc.get_objects():
-        # type() is asked, not the object: proxies may do anything on isinstance.
+        # By type(): isinstance would run code of proxy objects.
         if not issubclass(type(thing), kinds) or isinstance(thing, random.SystemRandom):
             continue
         if not any(thing is one for one in allowed):

@@ -1,7 +1,7 @@
-"""Reads one axis of a matplotlib plot: its scale, its ticks and what its numbers stand for.
+"""Reads one axis of a matplotlib plot: its scale, its ticks and the meaning of its numbers.
 
-Dates and categories are plotted as numbers; this turns them back. Imported
-only when matplotlib already is.
+matplotlib plots dates and categories as numbers; this module converts them
+back. Imported only if matplotlib is loaded.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ LABEL_CHARS_MAX = 500
 
 
 class Scale:
-    """One axis, read."""
+    """Reads one axis."""
 
     def __init__(self, axis: object) -> None:
         self.axis = axis
         self.convert = Converter(LABEL_CHARS_MAX)
         converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
-        # pandas' own converters are DateConverters too.
+        # The converters of pandas are DateConverters too.
         self.is_date = isinstance(converter, (dates.DateConverter, dates._SwitchableDateConverter))
-        # Without its frequency a pandas axis of periods says nothing about dates.
+        # The numbers of a pandas axis of periods are dates only together with its frequency.
         self.frequency = getattr(axis, "freq", None) if type(converter).__name__ == "PeriodConverter" else None
         self.categories: dict[int, str] = {}
         if isinstance(converter, StrCategoryConverter):
@@ -49,7 +49,7 @@ class Scale:
         """Returns plotted data as JSON: dates as ISO 8601, categories by name, gaps as None."""
         array = numbers if hasattr(numbers, "dtype") else numpy.asarray(numbers)
         if array.dtype.kind == "O":
-            # pandas 2 plots periods as they are, pandas 3 their numbers.
+            # pandas 2 plots the period objects, pandas 3 their ordinals.
             periods = self.frequency is not None
             return [self._period(each.ordinal) if periods else self.convert.value(each) for each in array.tolist()]
         if array.dtype.kind not in "iufb":
@@ -60,7 +60,7 @@ class Scale:
         return [each if each is None else self._meaning(each) for each in plain]
 
     def label_at(self, position: float) -> str:
-        """Returns how a position is labelled: by the tick that was put there, or by its own value."""
+        """Returns the label of a position: that of a fixed tick there, or else the formatted value."""
         if self._has_fixed_ticks():
             label = self._nearest(position)
             if label is not None:
@@ -79,7 +79,7 @@ class Scale:
 
     def _period(self, ordinal: int) -> str:
         if str(getattr(self.frequency, "rule_code", self.frequency)) == "B":
-            # pandas counts business days from the epoch, and gives up on periods of them.
+            # The ordinal counts business days from the epoch; pandas cannot build such a Period.
             return f"{numpy.busday_offset('1970-01-01', ordinal, roll='forward')}T00:00:00"
         return sys.modules["pandas"].Period(ordinal=ordinal, freq=self.frequency).start_time.isoformat()
 
@@ -102,7 +102,7 @@ class Scale:
         return scale
 
     def _nearest(self, position: float) -> str | None:
-        """Returns the label of the closest tick, if it is closer than halfway to the next."""
+        """Returns the label of the nearest tick within half of the smallest distance between ticks."""
         if not hasattr(self, "_sorted"):
             texts = [label.get_text() for label in self.axis.get_majorticklabels()]
             self._sorted = sorted(zip(self.axis.get_majorticklocs(), texts))

@@ -1,8 +1,8 @@
 """Runs cells the IPython way in one user namespace.
 
 Owns the namespace, the history variables, the event loop and the choice of
-gear. One executor serves both gears: IPython, once loaded, only translates
-magics and formats values, so results cannot differ between them.
+gear: plain, or IPython. Both gears use this executor; IPython, once loaded,
+only translates magics and formats values, so results do not differ.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CO_COROUTINE = 0x80
 OUTPUTS_MAX = 1000
 # Keywords that can open an expression.
 KEYWORDS = frozenset(("None", "True", "False", "not", "await", "lambda", "yield"))
-# The figure as JSON, and as HTML that loads plotly.js by address: with the library in it, each
-# figure would be over 4 MB. "colab" is plotly's name for HTML that stands alone that way; the
-# "notebook" ones first show the library as a result of its own, which the figures then depend on.
+# The figure as JSON, and as HTML that loads plotly.js by URL: with the library inline, each
+# figure would be over 4 MB. "colab" is plotly's name for such self-contained HTML; the
+# "notebook" renderers first send the library as a separate result, on which the figures depend.
 PLOTLY_RENDERERS = "plotly_mimetype+colab"
 FIGURE_BACKEND = "module://silica_guest.figures"
 
@@ -33,7 +33,7 @@ current: Shell | None = None
 
 
 class Shell:
-    """The state that lives from cell to cell."""
+    """Runs cells, and holds the state that is kept between them."""
 
     def __init__(self) -> None:
         global current
@@ -96,7 +96,7 @@ class Shell:
             self.notebook.cell_begins(code)
 
     def start_over(self) -> None:
-        """Forgets that cells have run, but not what they left in the namespace."""
+        """Resets the cell count and the history, but not the names that cells defined."""
         for number in range(1, self.count + 1):
             self.namespace.pop(f"_i{number}", None)
         self.namespace.update(_i="", _ii="", _iii="")
@@ -115,7 +115,7 @@ class Shell:
             self.notebook.execution_count = 1
 
     def finish(self) -> None:
-        """Shows the figures a cell left open, whether it failed or not."""
+        """Shows the figures that a cell left open, whether or not it failed."""
         helpers = sys.modules.get("matplotlib._pylab_helpers")
         if helpers is not None and helpers.Gcf.figs:
             from silica_guest import figures
@@ -132,7 +132,7 @@ class Shell:
             self.emit(data, metadata, False)
 
     def load_notebook(self) -> bool:
-        """Shifts to the IPython gear; False when IPython is not there or broken."""
+        """Switches to the IPython gear; returns False if IPython is missing or fails to load."""
         if self.notebook_state != "unloaded":
             return self.notebook is not None
         self.notebook_state = "loading"
@@ -140,14 +140,14 @@ class Shell:
             from silica_guest import notebook
 
             self.notebook = notebook.create(self)
-        except Exception:  # Without IPython the plain gear does what it can.
+        except Exception:  # Without IPython the plain gear goes on, without magics.
             self.notebook_state = "missing"
             return False
         self.notebook_state = "loaded"
         return True
 
     def run_coroutine(self, coroutine: object) -> object:
-        """Runs a cell's coroutine on the kernel's one loop, so tasks outlive their cell."""
+        """Runs the coroutine of a cell on the kernel's only event loop, so that its tasks outlive the cell."""
         import asyncio
 
         if self.event_loop is None or self.event_loop.is_closed():
@@ -157,26 +157,26 @@ class Shell:
         try:
             return self.event_loop.run_until_complete(task)
         except (KeyboardInterrupt, SystemExit):
-            # The loop stopped with the task half done; unwind it, as Ctrl-C would in plain code.
+            # The loop stopped with the task unfinished; cancel it, as Ctrl-C unwinds synchronous code.
             if not task.done():
                 task.cancel()
                 self.event_loop.run_until_complete(asyncio.wait([task]))
             raise
 
     def _restore(self) -> None:
-        """Repairs what earlier cells may have broken."""
+        """Restores the standard streams, which an earlier cell may have closed or made non-blocking."""
         interpreter.restore_streams()
         for fd in (1, 2):
             try:
                 # Child processes such as node leave the shared pipe non-blocking.
                 os.set_blocking(fd, True)
             except OSError:
-                pass  # The user closed it.
+                pass  # User code closed it.
 
     def _parse(self, code: str, filename: str) -> tuple[Module, str]:
-        """Returns the tree and the Python it came from, loading IPython if the code needs it.
+        """Returns the tree and the Python code it was parsed from; loads IPython if the code needs it.
 
-        What is Python already skips IPython's translation in both gears.
+        Code that is valid Python skips IPython's translation in both gears.
         """
         customised = self.notebook is not None and self.notebook.is_customised()
         try:
@@ -195,16 +195,16 @@ class Shell:
         return compile(source, filename, mode, self.flags | extra, dont_inherit=True)
 
     def _is_unknown_word(self, code: str, tree: Module) -> bool:
-        """Tells a cell like `pwd` or `ls -l`: Python by chance, but likely a magic without its sign."""
+        """Returns whether a cell like `pwd` or `ls -l`, valid Python, is probably a magic without its `%`."""
         word = code.split(None, 1)[0]
         if len(tree.body) != 1 or type(tree.body[0]) is not Expr or not word.isidentifier() or "\n" in code.strip():
             return False
         return word not in self.namespace and not hasattr(builtins, word) and word not in KEYWORDS
 
     def _compile_call(self, code: str, filename: str) -> object | None:
-        """Compiles a cell that is one call and nothing else, as many are, without the way over a tree.
+        """Compiles a cell that consists of one call without building its tree, which is faster.
 
-        None if it is anything else, or if somebody wants to see the tree.
+        Returns None for any other cell, and if user code has added transformers of the tree.
         """
         name, opening, _ = code.partition("(")
         if not (opening and code[-1] == ")" and name.replace(".", "").isidentifier()) or ";" in code or "\n" in code:
@@ -214,14 +214,14 @@ class Shell:
         try:
             return self._compile(code, filename, "eval")
         except SyntaxError:
-            return None  # The long way says what is wrong.
+            return None  # `_parse` reports the error.
 
     def _compile_tree(self, tree: Module, python: str, filename: str) -> list[tuple[object, bool]]:
-        """Returns what to run, each with whether its value is shown."""
+        """Returns the code objects to run, each with whether its value is shown."""
         interactivity = "last_expr" if self.notebook is None else self.notebook.interactivity()
         if tree.body and _ends_quietly(tree, python):
             interactivity = "none"
-        # Everything is compiled before anything runs, so a late SyntaxError has no half effects.
+        # All parts are compiled before the first runs, so a cell with a SyntaxError has no effect.
         steps = []
         for part in _parts(tree, interactivity):
             step = self._compile(part, filename, "eval" if type(part) is Expression else "exec")
@@ -253,7 +253,7 @@ class Shell:
         return self.notebook.display_formatter.format(value)
 
     def _display(self, *values: object, **options: object) -> object:
-        """The builtin `display` until IPython is loaded and replaces it."""
+        """Implements the builtin `display` until IPython is loaded and replaces it."""
         if self.notebook is None and not options:
             texts = [bundles.plain_text(value) for value in values]
             if None not in texts:
@@ -269,7 +269,7 @@ class Shell:
         return None
 
     def _get_ipython(self) -> object:
-        """The builtin `get_ipython`."""
+        """Implements the builtin `get_ipython`: loads IPython and returns its shell, or None."""
         self.load_notebook()
         return self.notebook
 
@@ -279,7 +279,7 @@ class Shell:
             self._fill_linecache(filename)
 
     def _fill_linecache(self, *filenames: str) -> None:
-        """Lets tracebacks, warnings and inspect find the lines of cells."""
+        """Adds the sources of cells to linecache, for tracebacks, warnings and inspect."""
         cache = sys.modules["linecache"].cache
         for filename in filenames or self.sources:
             code = self.sources[filename]
@@ -289,13 +289,13 @@ class Shell:
     def _add_input(self, raw: str, python: str) -> None:
         self.inputs.append(python)
         space = self.namespace
-        # `_i` is the input before this one, while `_iN` counts this one in.
+        # `_i` is the previous input, while `_iN` includes this one.
         space["_iii"], space["_ii"], space["_i"] = space.get("_ii", ""), space.get("_i", ""), self.last_input
         self.last_input = raw
         space[f"_i{self.count}"] = raw
 
     def _add_output(self, value: object) -> None:
-        """Keeps a shown value in `Out`, `_` and friends, unless the user took those names."""
+        """Keeps a shown value in `Out`, and in `_`, `__` and `___` unless user code assigned those names."""
         space = self.namespace
         names = ("_", "__", "___")
         if all(space.get(name, old) is old for name, old in zip(names, self.recent)) and not hasattr(builtins, "_"):
@@ -311,7 +311,7 @@ class Shell:
 
 
 def _may_be_magic(code: str) -> bool:
-    """Tells whether code that is not Python could be IPython's; wrong guesses only cost time."""
+    """Returns whether code that is not valid Python may be IPython's; a wrong guess only costs time."""
     stripped = code.strip()
     if code[0] in " \t\n" or any(sign in code for sign in "%!?") or stripped.startswith((">>>", "In [")):
         return True
@@ -320,7 +320,7 @@ def _may_be_magic(code: str) -> bool:
 
 
 def _parts(tree: Module, interactivity: str):
-    """Yields the tree as modules to execute and expressions to show, in order."""
+    """Yields modules to execute and expressions to show, in the order of the tree."""
     pending = []
     for index, node in enumerate(tree.body):
         last = index == len(tree.body) - 1
@@ -336,9 +336,9 @@ def _parts(tree: Module, interactivity: str):
 
 
 def _ends_quietly(tree: Module, python: str) -> bool:
-    """Tells whether a semicolon follows the last statement.
+    """Returns whether a semicolon follows the last expression.
 
-    After its end there can be only brackets, semicolons and comments.
+    Only brackets, semicolons and comments can follow its end.
     """
     last = tree.body[-1]
     if type(last) is not Expr or ";" not in python:
@@ -349,6 +349,6 @@ def _ends_quietly(tree: Module, python: str) -> bool:
 
 
 def _choose_figure_backend() -> None:
-    """Makes our backend matplotlib's default, unless the user's environment names one."""
+    """Makes `figures` matplotlib's default backend, unless MPLBACKEND names another."""
     if not os.environ.get("MPLBACKEND"):
         sys.modules["matplotlib"].rcParams["backend"] = FIGURE_BACKEND

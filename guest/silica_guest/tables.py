@@ -1,8 +1,8 @@
-"""pandas' DataFrame and Series as data: one list of values for each column.
+"""Converts a pandas DataFrame or Series to data: one list of values for each column.
 
-Owns the shape of that MIME type and its bounds. Imported only when pandas is
-there and a table is shown; never calls the `to_*` methods, which subclasses
-override and which copy the whole table.
+Owns the shape of that MIME type and its bounds. Imported only when a table is
+shown. It never calls the `to_*` methods, which subclasses override and which
+copy the whole table.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ NAME_CHARS_MAX = 200
 
 
 def bundle(value: object) -> tuple[dict, dict]:
-    """Returns MIME data and metadata of a table; both are empty when it cannot be read."""
+    """Returns MIME data and metadata of a table; both are empty if the table cannot be read."""
     try:
         columns, about = _describe(value)
-    except Exception:  # A subclass may do anything. The other representations are still there.
+    except Exception:  # A subclass may raise anything. The other representations are not affected.
         return {}, {}
     return {MIME: columns}, {MIME: about}
 
 
 def _describe(value: object) -> tuple[dict, dict]:
-    """Returns the columns, the index first unless it only counts rows, and what is said about them."""
+    """Returns the columns and their metadata. The index comes first, unless it only numbers the rows."""
     series = isinstance(value, sys.modules["pandas"].Series)
     rows, width = len(value), 1 if series else len(value.columns)
     levels = _levels(value.index)
@@ -53,7 +53,7 @@ def _describe(value: object) -> tuple[dict, dict]:
 
 
 def _levels(index: object) -> list[tuple[str, object]]:
-    """Returns names and values of an index, named as `reset_index` would; none if it only counts rows."""
+    """Returns the names and values of the index levels, named as by `reset_index`; none if it only numbers the rows."""
     if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1 and index.name is None:
         return []
     if index.nlevels == 1:
@@ -73,7 +73,7 @@ def _name(label: object) -> str:
 
 
 def _free(name: str, taken: dict) -> str:
-    """Returns `name`, or `name.1` and so on, as pandas does for files with equal headers."""
+    """Returns `name`, or the first free one of `name.1`, `name.2`, …, as pandas does for repeated headers."""
     free, number = name, 0
     while free in taken:
         number += 1
@@ -95,7 +95,7 @@ def _values(column: object, convert: Converter) -> list:
 
 
 def _whole_seconds(column: object) -> list[str | None] | None:
-    """Returns dates as text, all at once; None when some have fractions of a second."""
+    """Returns dates as text, converted in one call; None if some have fractions of a second."""
     numpy = sys.modules["numpy"]
     dates = column.to_numpy()
     seconds = dates.astype("M8[s]")

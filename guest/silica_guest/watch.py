@@ -1,8 +1,8 @@
-"""Calls back once after a named module has been imported by anyone.
+"""Calls a function once, after the first import of a named module.
 
-This is how the guest adapts to IPython, matplotlib and linecache without
-importing them, and without environment variables that would leak into the
-user's child processes.
+In this way the guest adapts to IPython, matplotlib and linecache without
+importing them, and without environment variables that the user's child
+processes would inherit.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 
 from _frozen_importlib_external import PathFinder
 
-TYPE_CHECKING = False  # Known to type checkers; `typing` itself is too dear here.
+TYPE_CHECKING = False  # Type checkers know the name; importing `typing` is too slow here.
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
 
 class ImportWatch:
-    """A meta path finder that finds nothing itself and only wraps the found loader."""
+    """A meta path finder that wraps the loader of a watched module and handles no other module."""
 
     def __init__(self, callbacks: dict[str, Callable[[], None]]) -> None:
         self._callbacks = {}
@@ -29,7 +29,7 @@ class ImportWatch:
                 self._callbacks[name] = callback
 
     def find_spec(self, name: str, path=None, target=None):
-        """Returns the ordinary spec of a watched module, with our callback behind its loader."""
+        """Returns the usual spec of a watched module, with a loader that runs the callback afterwards."""
         callback = self._callbacks.get(name)
         if callback is None:
             return None

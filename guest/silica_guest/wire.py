@@ -1,8 +1,8 @@
 """Frames between guest and host on one stream socket, version 1.
 
-Owns the byte layout, the caps and the JSON of the heads. It knows nothing of
-what the frames mean. `json` costs about as much to import as the rest of the
-guest together (it pulls in `re`), so the C parts behind it are used directly.
+Owns the byte layout, the caps and the JSON of the heads, not the meaning of
+frames. `json` takes about as long to import as the rest of the guest together
+(it imports `re`), so its C functions are used directly.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SOON_MILLIS = 100
 
 
 class WireError(Exception):
-    """The stream from the host is not made of frames."""
+    """The bytes from the host are not a valid frame."""
 
 
 class FrameTooLarge(ValueError):
-    """A frame of ours is over the caps; nothing of it was written."""
+    """A frame to be sent exceeds the caps; nothing of it was written."""
 
 
 class _ScannerOptions:
-    """What `json.JSONDecoder` would hand to the C scanner."""
+    """The attributes of `json.JSONDecoder` that the C scanner reads."""
 
     strict = True
     object_hook = None
@@ -42,9 +42,9 @@ _scan = make_scanner(_ScannerOptions)
 
 
 def encode_json(value: object, default=None) -> bytes:
-    """Returns `value` as compact UTF-8 JSON; raises on NaN, cycles and foreign types.
+    """Returns `value` as compact UTF-8 JSON; raises on NaN, cycles and types that JSON lacks.
 
-    Lone surrogates become `?`: strict JSON readers refuse them in any form.
+    Lone surrogates become `?`: strict JSON readers reject them in any form.
     """
     encode = make_encoder({}, default or _refuse, encode_basestring, None, ":", ",", False, False, False)
     return "".join(encode(value, 0)).encode("utf-8", "replace")
@@ -67,7 +67,7 @@ def decode_json_object(data: bytes) -> dict:
 
 
 def front_of(head: dict, body: bytes) -> bytes:
-    """Returns what comes before the body in a frame."""
+    """Returns the lengths and the head of a frame, which precede the body; raises `FrameTooLarge`."""
     raw = encode_json(head)
     if len(raw) > HEAD_BYTES_MAX or len(body) > BODY_BYTES_MAX:
         raise FrameTooLarge
@@ -75,7 +75,7 @@ def front_of(head: dict, body: bytes) -> bytes:
 
 
 def _poller(select, fd: int):
-    """Returns what tells whether there is something to read from a socket, by the module `select`."""
+    """Returns a poll object that waits for input on `fd`, from the module `select`."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return poller
@@ -91,7 +91,7 @@ class Channel:
         self._poller = select and _poller(select, fd)
 
     def send(self, head: dict, body: bytes = b"") -> None:
-        """Writes one frame. The caller keeps signals from raising meanwhile."""
+        """Writes one frame. The caller prevents signal handlers from raising during the call."""
         front = front_of(head, body)
         if len(body) < SMALL_BODY_BYTES:
             self._write(front + body)
@@ -116,11 +116,11 @@ class Channel:
         return head, body
 
     def pretend(self, frame: bytes) -> None:
-        """Has `receive` return a frame that nobody sent, before those that come."""
+        """Puts a frame before those from the host, for `receive` to return next."""
         self._buffer[:0] = frame
 
     def has_input(self) -> bool:
-        """Tells whether the host has sent more, without waiting for it."""
+        """Returns whether input from the host is available, without waiting."""
         if self._poller is None:
             import select
 
@@ -128,13 +128,15 @@ class Channel:
         return bool(self._buffer or self._poller.poll(0))
 
     def _fill(self, size: int) -> bool:
-        """Reads until `size` bytes are buffered; False when the stream ended cleanly before."""
+        """Reads until `size` bytes are buffered; returns False if the stream ended between frames."""
         buffer = self._buffer
         while len(buffer) < size:
             if self._poller is not None:
-                # Whoever sleeps in `read` is woken for nothing when the other side takes what was written, which
-                # it does soon. `poll` is not, but is not worth loading its module for; and it would wait for ever
-                # on what the user has put in the socket's place, which `read` tells at once.
+                # A process that sleeps in `read` on a socket is also woken when its peer reads what the
+                # process has written, which the host does soon; one that sleeps in `poll` is not.
+                # `select` is used only if it is loaded: importing it costs more than the wakeup. The
+                # wait is bounded, since `poll` can wait for ever on a descriptor that user code has put
+                # in the socket's place, where `read` returns at once.
                 self._poller.poll(SOON_MILLIS)
             chunk = os.read(self.fd, max(READ_BYTES, size - len(buffer)))
             if not chunk:

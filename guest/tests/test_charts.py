@@ -5,7 +5,7 @@ from host import strict
 
 CHART = "application/vnd.silica.chart+json"
 START = "import matplotlib.pyplot as plt, numpy as np, pandas as pd, datetime as dt\nfig, ax = plt.subplots()\n"
-# Where ticks stand by themselves changes with matplotlib's version.
+# The positions of automatic ticks differ between versions of matplotlib.
 TICKS = "ax.set_xticks([1, 2]); ax.set_yticks([3, 4])\n"
 TICKED = {
     "x_ticks": [1, 2], "x_tick_labels": ["1", "2"], "x_scale": "linear",

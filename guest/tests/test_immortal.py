@@ -1,6 +1,6 @@
-"""What a zygote holds is immortal where CPython knows such objects, and counted as before where it does not.
+"""The objects of a zygote become immortal if CPython has immortal objects, and stay counted if not.
 
-Each test runs in a process of its own: nothing can be made mortal again.
+Each test runs in a process of its own: an immortal object cannot be made mortal again.
 """
 
 import os
