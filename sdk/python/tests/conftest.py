@@ -1,4 +1,4 @@
-"""Both kinds of the client, and a real server where there is a binary for one."""
+"""Fixtures: both clients, and a real server if SILICA_BINARY names one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from either import Either, async_kind, sync_kind
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What the model says to prompts that hold a word.
+# The answers of the model to prompts that contain a word.
 TURNS = [
     ("squares", "print([n * n for n in range(4)])"),
     ("seven", "x = 7"),
@@ -50,7 +50,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Either]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A server of its own for the session: its `url` and an admin `key`.
+    """A server for the test session: its `url` and an admin `key`.
 
     In the place of a model it has one that knows a few answers by heart.
     """
@@ -75,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 
 @pytest.fixture
 def live(server: dict[str, str], either: Either, monkeypatch: pytest.MonkeyPatch) -> Either:
-    """Either kind, with the real server as what the environment names."""
+    """Each client, with the environment variables of the real server."""
     monkeypatch.setenv("SILICA_URL", server["url"])
     monkeypatch.setenv("SILICA_KEY", server["key"])
     return either

@@ -1,4 +1,4 @@
-"""Drives the asynchronous classes as if they blocked, so that one test serves both kinds."""
+"""Drives the asynchronous classes as if they blocked, so that one test covers both clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import silica
 
 
 class Blocking:
-    """Stands in for an object whose methods are asynchronous."""
+    """Wraps an object whose methods are asynchronous."""
 
     def __init__(self, target: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._target = target
@@ -22,7 +22,7 @@ class Blocking:
         return self._blocking(getattr(self._target, name))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Calls it, and waits for what comes of it."""
+        """Calls the method, and awaits its result."""
         given = [_bare(argument) for argument in arguments]
         options = {name: _bare(value) for name, value in named.items()}
         return self._blocking(self._target(*given, **options))
@@ -48,7 +48,7 @@ class Blocking:
         return repr(self._target)
 
     def _blocking(self, value: Any) -> Any:
-        # A sandbox on its way can be awaited or entered; tests may want either.
+        # An `Opening` can be awaited or entered; tests do both.
         if inspect.isawaitable(value) and not hasattr(value, "__aenter__"):
             return self._blocking(self._loop.run_until_complete(_awaited(value)))
         ours = type(value).__module__.startswith("silica.aio")
@@ -62,13 +62,13 @@ class Blocking:
         return value
 
     def opened(self) -> Any:
-        """Awaits what could also be entered."""
+        """Awaits the `Opening` instead of entering it."""
         return self._blocking(self._loop.run_until_complete(_awaited(self._target)))
 
 
 @dataclass(frozen=True)
 class Either:
-    """One of the two kinds, under the same names."""
+    """The classes of one client, under common names."""
 
     name: str
     Sandbox: Any

@@ -1,4 +1,4 @@
-"""A server on a real socket that says what it is told to, and breaks off where it is told to."""
+"""A server on a real socket that sends scripted answers, and closes connections as scripted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 @dataclass(frozen=True)
 class Request:
-    """What a client sent, and on which connection."""
+    """A request of a client, and the number of its connection."""
 
     connection: int
     method: str
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What to answer. With `hang_up` the connection is closed after it, finished or not."""
+    """A scripted answer. With `hang_up` the connection is closed after it, complete or not."""
 
     raw: bytes
     hang_up: bool = False
@@ -53,12 +53,12 @@ class Scripted:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
     def said(self) -> list[str]:
-        """The requests, briefly."""
+        """The method and path of each request."""
         return [f"{request.method} {request.target}" for request in self.requests]
 
     def _accept(self) -> None:
@@ -85,7 +85,7 @@ class Scripted:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Reply:
-    """A whole answer in JSON."""
+    """A complete answer in JSON."""
     content = json.dumps(body).encode()
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     head = "\r\n".join([f"HTTP/1.1 {status} x", f"Content-Length: {len(content)}", *lines])

@@ -1,4 +1,4 @@
-"""What the documents show is run, as it stands, against a real server."""
+"""Runs the examples in the documentation, unchanged, against a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exception an answer becomes, and what it says."""
+"""The exception for each error answer, and its message."""
 
 from __future__ import annotations
 
@@ -89,5 +89,5 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(silica.Client())
     assert Settings.of("http://other", "k", 1, 0).key == "k"
     for wrong in ("host:80", "ftp://host", "http://"):
-        with pytest.raises(ValueError, match="no address"):
+        with pytest.raises(ValueError, match="not the URL of a server"):
             Settings.of(wrong, None, 1, 0)

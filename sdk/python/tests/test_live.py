@@ -238,7 +238,7 @@ def test_control_c(server: dict[str, str]) -> None:
 
 
 class Flaky:
-    """A way to the server that cuts each connection after so many bytes of answers."""
+    """A proxy that cuts each connection after a number of bytes of answers."""
 
     def __init__(self, url: str, cut_after: int) -> None:
         parts = urlsplit(url)
@@ -262,7 +262,7 @@ class Flaky:
             threading.Thread(target=_copy, args=copied, daemon=True).start()
 
     def close(self) -> None:
-        """Takes no more connections."""
+        """Accepts no more connections."""
         self._listener.close()
 
 
@@ -508,7 +508,7 @@ def test_links(sandbox: Any) -> None:
     assert httpx.put(get.url, content=b"no").status_code == 403
 
 
-# The rest
+# Other resources
 
 
 def test_a_one_off_run(live: Either, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Local files and directories on their way in and out."""
+"""Uploads and downloads of local files and directories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from silica.errors import BadAnswer
 
 
 def tar_of(*members: tuple[str, dict[str, Any]]) -> io.BytesIO:
-    """A tar file with members that nobody would pack."""
+    """A tar file with members that `pack` never writes."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, attributes in members:
@@ -59,7 +59,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "/tmp/out", "a/.."])
 def test_a_name_that_leads_out(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadAnswer, match="outside of itself"):
+    with pytest.raises(BadAnswer, match="a name outside its directory"):
         archive.unpack(tar_of((name, {})), tmp_path / "target")
     assert tree(tmp_path) == {}
 

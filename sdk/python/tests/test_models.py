@@ -1,4 +1,4 @@
-"""What is made of the server's JSON, and how it shows itself."""
+"""The values parsed from JSON of the server, and their repr."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_kinds_of_a_result() -> None:
     assert texts == ("t", "h", "m", "l", "s")
     assert (result.png, result.jpeg, result.pdf) == (None, b"hi", b"hi")
     assert (result.json, result.chart, result.table) == ({"a": 1}, {"type": "line"}, None)
-    with pytest.raises(BadAnswer, match="image/png is not base 64"):
+    with pytest.raises(BadAnswer, match="image/png is not valid base64"):
         _ = Result(main=False, data={"image/png": "a"}).png
 
 
@@ -232,8 +232,8 @@ def test_usage() -> None:
         ({"id": 1}, "id of it is a int"),
         ({"cells_run": True}, "cells_run of it is a bool"),
         ({"kernels": {}}, "kernels of it is a dict"),
-        ({"kernels": [1]}, "one of kernels of it should be an object"),
-        ({"created_at": "yesterday"}, "created_at of it is no time"),
+        ({"kernels": [1]}, "one of kernels of it must be a JSON object"),
+        ({"created_at": "yesterday"}, "created_at of it is not a valid time"),
     ],
 )
 def test_an_answer_that_makes_no_sense(changes: dict[str, object], words: str) -> None:

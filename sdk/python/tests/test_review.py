@@ -1,4 +1,4 @@
-"""Policies, approvals and prompts against a real server, in both kinds."""
+"""Policies, approvals and prompts against a real server, with both clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import silica
 
 pytestmark = pytest.mark.live
 
-# Lets everything run, and has a person look at what removes files.
+# Allows everything, and requires an approval for code that removes files.
 ASKS = """
 name = "careful"
 extends = "open"
@@ -32,7 +32,7 @@ REMOVES = "import os\nopen('x', 'w').close(); os.remove('x'); print('removed')"
 
 @pytest.fixture
 def approver(live: Either) -> Any:
-    """A client with a key that may decide."""
+    """A client with a key that has the right to approve."""
     with live.Client() as admin:
         key = admin.create_key("on duty", approve=True)
     return live.Client(key=key["key"])
@@ -120,7 +120,7 @@ def test_nobody_approves_their_own(live: Either) -> None:
         with pytest.raises(silica.Forbidden) as caught:
             client.approve(approval.id)
         assert caught.value.code == "own_approval"
-        # To say no is everybody's right.
+        # The key that submitted the code may deny it.
         assert client.deny(approval.id).state == "denied"
         assert approval.id in [one.id for one in client.approvals(state="denied")]
         sandbox.delete()

@@ -1,4 +1,4 @@
-"""Events from bytes, however the bytes are cut."""
+"""Events parsed from bytes, cut at any position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse(*pieces: bytes) -> list[Message]:
 
 
 # Every line end, a comment, an empty and a missing value, several data lines, a character of
-# four bytes, an id that lasts, an event without data, an event that is never finished.
+# four bytes, an id that persists, an event without data, an event that is never finished.
 DOCUMENT = (
     "\ufeff: hello\r\n\r\n"
     "id: 1\nevent: stdout\ndata: one\ndata:two\ndata\n\n"

@@ -1,4 +1,4 @@
-"""The blocking and the asynchronous classes offer the same, and everything has a docstring."""
+"""The blocking and the asynchronous classes have equal signatures, and all names a docstring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def methods(kind: type) -> dict[str, inspect.Signature]:
 
 
 def arguments(signature: inspect.Signature) -> list[tuple[str, object, object, str]]:
-    """Names, kinds, defaults and types, the last without telling the two kinds apart."""
+    """Names, kinds, defaults and types of parameters; types without the prefix `Async`."""
     return [
         (one.name, one.kind, one.default, str(one.annotation).replace("Async", ""))
         for one in signature.parameters.values()

@@ -1,4 +1,4 @@
-"""Runs code that nobody has reviewed, on a Silica server.
+"""Runs untrusted code on a Silica server.
 
 ```python
 from silica import Sandbox
@@ -186,7 +186,10 @@ def run(
     outputs: Sequence[str] | None = None,
     policy: str | None = None,
 ) -> Run:
-    """Runs code once, in a sandbox of its own; see `Client.run`."""
+    """Runs code once, in a new sandbox that is deleted afterwards.
+
+    It uses a `Client` with the default settings; arguments and errors are those of `Client.run`.
+    """
     with Client() as client:
         return client.run(
             code,
@@ -213,7 +216,11 @@ async def run_async(
     outputs: Sequence[str] | None = None,
     policy: str | None = None,
 ) -> Run:
-    """Runs code once, in a sandbox of its own; see `AsyncClient.run`."""
+    """Runs code once, in a new sandbox that is deleted afterwards.
+
+    It uses an `AsyncClient` with the default settings; arguments and errors are those of
+    `AsyncClient.run`.
+    """
     async with AsyncClient() as client:
         return await client.run(
             code,

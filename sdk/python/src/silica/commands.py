@@ -1,4 +1,4 @@
-"""Commands in a sandbox: processes beside the interpreters."""
+"""Commands: processes in a sandbox other than its interpreters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class CommandHandle:
-    """A command by its id. It runs on whether anybody looks or not."""
+    """A command, by its id. It runs independently of this client and its connection.
+
+    Every method raises `NotFound` if the server does not have the command any more.
+    """
 
     def __init__(self, client: Client, sandbox: str, id: str) -> None:
         self._client = client
@@ -27,9 +30,10 @@ class CommandHandle:
         self.id = id
 
     def events(self, after: int = 0) -> Iterator[CommandEvent]:
-        """Yields what happens, from the start or after the event of that number, to the end.
+        """Yields the events of the command to its end, all or those after the event number `after`.
 
-        A connection that breaks is made again, and nothing is missed or repeated.
+        A broken connection is reopened; no event is lost or repeated, and events that the server
+        has dropped are reported as a `Gap`.
         """
         return self._client.iterate(flows.command_events(self._sandbox, self.id, after))
 
@@ -37,32 +41,35 @@ class CommandHandle:
         return self.events()
 
     def wait(self, timeout: float | None = None) -> CommandResult:
-        """Waits for its end; raises `TimedOut` if that takes longer than `timeout` seconds."""
+        """Waits for the end of the command; raises `TimedOut` after `timeout` seconds.
+
+        The command runs on after a timeout.
+        """
         return self._client.carry_out(flows.wait_command(self._sandbox, self.id, timeout))
 
     def result(self) -> CommandResult:
-        """Returns it as it stands; `done` says whether it has ended."""
+        """Returns the state of the command; `CommandResult.done` is true if it has ended."""
         return self._client.ask(requests.get_command(self._sandbox, self.id))
 
     def send_stdin(self, data: str | bytes) -> None:
-        """Writes to its standard input."""
+        """Writes to standard input, text as UTF-8; raises `Conflict` if the command has ended."""
         data = data.encode() if isinstance(data, str) else data
         self._client.ask(requests.send_stdin(self._sandbox, self.id, data, close=False))
 
     def close_stdin(self) -> None:
-        """Closes its standard input, which it reads as the end."""
+        """Closes standard input: the command reads the end of the file."""
         self._client.ask(requests.send_stdin(self._sandbox, self.id, b"", close=True))
 
     def signal(self, signal: str | int) -> None:
-        """Sends a signal to its whole process group, by name (`"TERM"`) or number."""
+        """Sends a signal to the process group of the command, by name (`"TERM"`) or number."""
         self._client.ask(requests.signal_command(self._sandbox, self.id, signal))
 
     def kill(self) -> None:
-        """Ends it and its process group at once."""
+        """Kills the process group of the command with `SIGKILL`."""
         self.signal("KILL")
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tells its terminal the new size."""
+        """Sets the size of the command's terminal, in characters."""
         self._client.ask(requests.resize_command(self._sandbox, self.id, (columns, rows)))
 
     def __repr__(self) -> str:
@@ -70,7 +77,7 @@ class CommandHandle:
 
 
 class Commands:
-    """All commands of one sandbox."""
+    """The commands of one sandbox."""
 
     def __init__(self, client: Client, sandbox: str) -> None:
         self._client = client
@@ -87,10 +94,11 @@ class Commands:
         on_stdout: OnText = None,
         on_stderr: OnText = None,
     ) -> CommandResult:
-        """Runs a command and waits for its end; Ctrl-C kills it.
+        """Runs a command and waits for its end. Ctrl-C, or an exception in a callback, kills it.
 
-        A string goes to a shell, a list of arguments to no shell. Standard input is `stdin` and
-        then its end.
+        A string is run by a shell, a list of arguments without one. Standard input is `stdin`, or
+        empty. `timeout` is in seconds of wall-clock time. A command that fails is reported in the
+        result, not raised; raises `CannotStart` if the program does not exist.
         """
         options = CommandOptions(env=env, directory=directory, timeout=timeout)
         hooks = Hooks(on_stdout, on_stderr)
@@ -108,19 +116,19 @@ class Commands:
         timeout: float | None = None,
         terminal: tuple[int, int] | None = None,
     ) -> CommandHandle:
-        """Runs a command in the background.
+        """Starts a command in the background; other arguments are those of `run`.
 
-        With `stdin`, or a `terminal` of so many columns and rows, its standard input stays open
-        until it is closed.
+        With `stdin`, or a `terminal` as a pair of columns and rows, standard input stays open until
+        `close_stdin`.
         """
         options = CommandOptions(env, directory, stdin, timeout, terminal)
         started = self._client.ask(requests.start_command(self._sandbox, command, options))
         return self.get(started.id)
 
     def get(self, id: str) -> CommandHandle:
-        """Returns a command by its id, without asking whether it is there."""
+        """Returns a command by its id; does not check that it exists."""
         return CommandHandle(self._client, self._sandbox, id)
 
     def list(self) -> Listed:
-        """Returns those that run, and the last that ended."""
+        """Returns the running commands, and those that ended last."""
         return self._client.ask(requests.list_commands(self._sandbox))

@@ -1,7 +1,7 @@
-"""Everything that can go wrong, as exceptions: one class for each thing a caller can act on.
+"""The exceptions of this package: one class for each failure that a caller can handle.
 
-An exception means that a request failed. Code that raises in a sandbox is an answer, not an
-exception, unless `Execution.raise_for_error` is asked to make it one.
+An exception means that a request failed. Code that fails in a sandbox is reported in its result,
+not raised, unless `Execution.raise_for_error` is called.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class SilicaError(Exception):
-    """The base of all of them.
+    """The base class of all exceptions of this package.
 
-    `code` is stable and meant for programs, `detail` is for people. `status` is the HTTP status, or
-    None if there was no answer. `request_id` finds the request in the server's log.
+    `code` is stable and meant for programs, `detail` is the message. `status` is the HTTP status,
+    or None if no answer arrived. `request_id` identifies the request in the log of the server.
+    `retry_after` is the number of seconds that the server asks to wait, or None.
     """
 
     default_code: ClassVar[str] = "error"
@@ -46,128 +47,128 @@ class SilicaError(Exception):
 
 
 class BadRequest(SilicaError):
-    """The request makes no sense to the server, or asks for what cannot be."""
+    """The request is invalid, or a value in it is not allowed; `detail` names the value."""
 
     default_code = "bad_request"
 
 
 class NotAFile(BadRequest):
-    """The path is a directory."""
+    """The path is a directory, and the operation requires a file."""
 
     default_code = "not_a_file"
 
 
 class NotADirectory(BadRequest):
-    """The path is a file."""
+    """The path is a file, and the operation requires a directory."""
 
     default_code = "not_a_directory"
 
 
 class CannotStart(BadRequest):
-    """There is no such command in the sandbox."""
+    """The command could not be started: there is no such program in the sandbox."""
 
     default_code = "cannot_start"
 
 
 class TooLarge(BadRequest):
-    """The body is larger than the server takes."""
+    """The body of the request is larger than the server accepts."""
 
     default_code = "too_large"
 
 
 class PolicyBlocked(BadRequest):
-    """The policy does not let the code run. `findings` says what it found, or the first of it."""
+    """The policy forbids the code. `findings` holds its findings, or the first of them."""
 
     default_code = "policy_blocked"
     findings: Sequence[Finding] = ()
 
 
 class Unauthorized(SilicaError):
-    """The key is missing or not known."""
+    """The key is missing, unknown or revoked."""
 
     default_code = "unauthorized"
 
 
 class Forbidden(SilicaError):
-    """The key is known and may not do this."""
+    """The key is valid but has no right to this operation."""
 
     default_code = "forbidden"
 
 
 class NotFound(SilicaError):
-    """There is no such thing, or it belongs to another key. `code` says which."""
+    """The object does not exist or belongs to another key. `code` names its kind."""
 
     default_code = "not_found"
 
 
 class Conflict(SilicaError):
-    """It exists already, is not empty, is busy or has ended; `code` says which."""
+    """The object already exists, is not empty, is busy or has ended; `code` says which."""
 
     default_code = "conflict"
 
 
 class SandboxEnded(Conflict):
-    """The sandbox is no more; `Sandbox.info().end_reason` says why."""
+    """The sandbox has ended; `Sandbox.info().end_reason` is the reason."""
 
     default_code = "sandbox_ended"
 
 
 class Refused(SilicaError):
-    """The path is a link, FIFO, socket or device, which are never opened."""
+    """The path is a link, FIFO, socket or device; the server never opens these."""
 
     default_code = "refused"
 
 
 class RateLimited(SilicaError):
-    """Too much at once. `retry_after` is in seconds, or None if the server did not say."""
+    """A rate limit or quota of the key is used up; retry after `retry_after` seconds."""
 
     default_code = "rate_limited"
 
 
 class Unavailable(SilicaError):
-    """The server cannot serve at the moment. `retry_after` is in seconds or None."""
+    """The server is temporarily unavailable; retry after `retry_after` seconds."""
 
     default_code = "unavailable"
 
 
 class DiskFull(SilicaError):
-    """The sandbox's disk is full; create it with a larger `disk_bytes`."""
+    """The disk of the sandbox is full; create the sandbox with a larger `disk_bytes`."""
 
     default_code = "disk_full"
 
 
 class ServerFault(SilicaError):
-    """The server failed. `request_id` finds the cause in its log."""
+    """The server failed. `request_id` identifies the cause in its log."""
 
     default_code = "internal"
 
 
 class BadAnswer(SilicaError):
-    """The answer is not what the API promises: another program, or a version that does not fit."""
+    """The answer does not follow the API: another program, or an incompatible version."""
 
     default_code = "bad_answer"
 
 
 class CannotConnect(SilicaError):
-    """There was nobody to talk to; nothing was sent."""
+    """No connection to the server could be made; nothing was sent."""
 
     default_code = "cannot_connect"
 
 
 class ConnectionLost(SilicaError):
-    """The connection broke after something was sent; the request may have been carried out."""
+    """The connection broke after the request was sent; it may have been executed."""
 
     default_code = "connection_lost"
 
 
 class TimedOut(SilicaError):
-    """No answer came in time. What was asked for may still happen."""
+    """No answer arrived in time. The request may still be executed."""
 
     default_code = "timed_out"
 
 
 class ExecutionFailed(SilicaError):
-    """A cell did not end well; `execution` is all of it. Raised by its `raise_for_error`."""
+    """A cell failed. Raised by `Execution.raise_for_error`; `execution` is the cell."""
 
     default_code = "execution_failed"
 
@@ -180,7 +181,7 @@ class ExecutionFailed(SilicaError):
 
 
 class CommandFailed(SilicaError):
-    """A command did not end well; `result` is all of it. Raised by its `raise_for_error`."""
+    """A command failed. Raised by `CommandResult.raise_for_error`; `result` is the command."""
 
     default_code = "command_failed"
 

@@ -1,4 +1,4 @@
-"""What happens while a cell or a command runs, in the order in which it happened.
+"""The events of a running cell or command, in the order in which they happened.
 
 ```python
 for event in cell.events():
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """It runs. `of` is the cell's or command's id."""
+    """The cell or command has started. `of` is its id."""
 
     id: int
     of: str
@@ -32,7 +32,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A person has to approve the cell before it runs, or one has decided: see `approval.state`."""
+    """The cell requires an approval, or the approval was decided; `approval.state` says which."""
 
     id: int
     approval: Approval
@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stdout:
-    """Something was printed. `data` holds the bytes where they are no UTF-8 (commands only)."""
+    """Text was written to standard output. `data` holds the bytes if not UTF-8 (commands only)."""
 
     id: int
     text: str
@@ -49,7 +49,7 @@ class Stdout:
 
 @dataclass(frozen=True, slots=True)
 class Stderr:
-    """Something was printed to standard error; see `Stdout`."""
+    """Text was written to standard error. `data` holds the bytes if not UTF-8 (commands only)."""
 
     id: int
     text: str
@@ -58,7 +58,7 @@ class Stderr:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A result."""
+    """The cell produced a result: a displayed value or its last expression."""
 
     id: int
     result: Result
@@ -66,7 +66,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception that ended the cell."""
+    """The cell ended with an exception."""
 
     id: int
     error: ErrorInfo
@@ -74,7 +74,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """So many events were dropped before this one, because nobody listened for too long."""
+    """The server dropped `events` events before this one, because no client read them in time."""
 
     id: int
     events: int
@@ -82,7 +82,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The cell has ended; `execution` is without what was printed and shown."""
+    """The cell has ended; `execution` does not repeat its output and results."""
 
     id: int
     execution: Execution
@@ -90,7 +90,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The command has ended; `result` is without what was printed."""
+    """The command has ended; `result` does not repeat its output."""
 
     id: int
     result: CommandResult
@@ -104,7 +104,7 @@ _OF_CELLS = _OF_COMMANDS | {"approval", "result", "error"}
 
 
 def cell_event(message: Message) -> CellEvent | None:
-    """Reads an event of a cell; None for a kind that this version does not know."""
+    """Parses an event of a cell; returns None for a kind unknown to this version."""
     if message.event not in _OF_CELLS:
         return None
     number, fields = number_of(message), fields_of(message)
@@ -116,34 +116,34 @@ def cell_event(message: Message) -> CellEvent | None:
         return Raised(number, ErrorInfo.parse(fields))
     if message.event == "done":
         return Done(number, Execution.parse(fields))
-    return _either(message.event, number, fields)
+    return _common(message.event, number, fields)
 
 
 def command_event(message: Message) -> CommandEvent | None:
-    """Reads an event of a command; None for a kind that this version does not know."""
+    """Parses an event of a command; returns None for a kind unknown to this version."""
     if message.event not in _OF_COMMANDS:
         return None
     number, fields = number_of(message), fields_of(message)
     if message.event == "done":
         return Exited(number, CommandResult.parse(fields))
-    return _either(message.event, number, fields)
+    return _common(message.event, number, fields)
 
 
 def number_of(message: Message) -> int:
-    """Returns the number by which a stream is taken up again; 0 if it has none."""
+    """Returns the number after which a stream can be resumed; 0 if the event has none."""
     if not message.id:
         return 0
     if not message.id.isascii() or not message.id.isdigit():
-        raise BadAnswer(f"the event {message.event} has the id {message.id!r}, which is no number")
+        raise BadAnswer(f"the id {message.id!r} of the event {message.event} is not a number")
     return int(message.id)
 
 
 def fields_of(message: Message) -> Fields:
-    """Returns what an event says."""
+    """Returns the fields of an event."""
     return Fields.of(message.data, f"the event {message.event}")
 
 
-def _either(kind: str, number: int, fields: Fields) -> Start | Stdout | Stderr | Gap:
+def _common(kind: str, number: int, fields: Fields) -> Start | Stdout | Stderr | Gap:
     if kind == "start":
         return Start(number, fields.text_or_none("cell") or fields.text("command"))
     if kind == "stdout":

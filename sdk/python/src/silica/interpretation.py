@@ -1,4 +1,4 @@
-"""What came of a prompt: the code a model wrote, and what running it showed."""
+"""The answer to a prompt: the code that a model wrote, and the output of running it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One piece of code that the model wrote. `outcome` is None if it did not run."""
+    """One program that the model wrote. `outcome` is None if it did not run."""
 
     code: str
     blocked: bool
@@ -27,7 +27,7 @@ class Attempt:
 
     @classmethod
     def parse(cls, fields: Fields) -> Attempt:
-        """Reads an attempt."""
+        """Parses an attempt."""
         return cls(
             code=fields.text("code"),
             blocked=fields.flag("blocked", default=False),
@@ -41,9 +41,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class MadeFile:
-    """A file that the code made or changed.
+    """A file that the code created or changed.
 
-    `content` is there if the sandbox is gone and all files together are small enough to be sent.
+    `content` is set if the sandbox has been deleted and the files together are small enough.
     """
 
     path: str
@@ -52,7 +52,7 @@ class MadeFile:
 
     @classmethod
     def parse(cls, fields: Fields) -> MadeFile:
-        """Reads a file."""
+        """Parses a file."""
         path, content = fields.text("path"), fields.text_or_none("content_base64")
         data = None if content is None else decode_base64(content, path)
         return cls(path, fields.whole("size"), data)
@@ -60,7 +60,7 @@ class MadeFile:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What was asked of the model. `cost_dollars` is None if the price is not known."""
+    """The requests made to the model. `cost_dollars` is None if the price is not known."""
 
     model: str | None
     requests: int
@@ -70,7 +70,7 @@ class ModelUsage:
 
     @classmethod
     def parse(cls, fields: Fields) -> ModelUsage:
-        """Reads `usage` of an interpretation."""
+        """Parses `usage` of an interpretation."""
         return cls(
             model=fields.text_or_none("model"),
             requests=fields.whole("requests", 0),
@@ -84,9 +84,9 @@ class ModelUsage:
 class Interpretation:
     """The answer to a prompt.
 
-    `output` is what the last `code` printed, with the value of its last expression; `answer` is
-    what the model said. `ok` says whether the code ran to its end, and `ending` how the whole of it
-    ended: `answered`, `blocked`, `failed`, `model_failed` … `attempts` has every piece of code.
+    `output` is the output of the last `code`, with the value of its last expression; `answer` is
+    the text of the model. `ok` is true if the code ran without an error. `ending` is how the
+    request ended: `answered`, `blocked`, `failed`, `model_failed` … `attempts` lists all programs.
     """
 
     prompt: str
@@ -109,7 +109,7 @@ class Interpretation:
 
     @classmethod
     def parse(cls, fields: Fields) -> Interpretation:
-        """Reads the answer of `/v1/interpret`."""
+        """Parses the answer of `/v1/interpret`."""
         return cls(
             prompt=fields.text("prompt"),
             code=fields.text("code"),

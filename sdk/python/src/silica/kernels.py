@@ -1,4 +1,4 @@
-"""The interpreters of a sandbox."""
+"""Kernels: the interpreters of a sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """One interpreter by its id. It has variables of its own; files are common."""
+    """An interpreter, by its id. Each has its own variables; all share the files of the sandbox.
+
+    Every method raises `NotFound` if there is no such kernel.
+    """
 
     def __init__(self, client: Client, sandbox: str, id: str) -> None:
         self._client = client
@@ -38,7 +41,7 @@ class Kernel:
         timeout: float | None = None,
         policy: str | None = None,
     ) -> Execution:
-        """Runs code here; see `Sandbox.run_code`."""
+        """Runs a cell in this kernel and waits for its end, like `Sandbox.run_code`."""
         hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
         options = CellOptions(self.id, timeout, policy)
         return self._client.carry_out(flows.run_code(self._sandbox, code, options, hooks))
@@ -46,24 +49,24 @@ class Kernel:
     def start_code(
         self, code: str, *, timeout: float | None = None, policy: str | None = None
     ) -> Cell:
-        """Runs code here in the background; see `Sandbox.start_code`."""
+        """Starts a cell in this kernel in the background, like `Sandbox.start_code`."""
         call = requests.start_cell(self._sandbox, code, CellOptions(self.id, timeout, policy))
         return Cell(self._client, self._sandbox, self._client.ask(call).id)
 
     def info(self) -> KernelInfo:
-        """Returns it as it stands."""
+        """Returns the current state of the kernel."""
         return self._client.ask(requests.get_kernel(self._sandbox, self.id))
 
     def interrupt(self) -> None:
-        """Interrupts whatever it runs; does nothing if it runs nothing."""
+        """Interrupts the cell that the kernel is running; does nothing if it is idle."""
         self._client.ask(requests.interrupt_kernel(self._sandbox, self.id))
 
     def restart(self) -> None:
-        """Gives it a new interpreter: variables are lost, files stay."""
+        """Replaces the interpreter with a new one: variables are lost, files are kept."""
         self._client.ask(requests.restart_kernel(self._sandbox, self.id))
 
     def delete(self) -> None:
-        """Ends it."""
+        """Ends the kernel."""
         self._client.ask(requests.delete_kernel(self._sandbox, self.id))
 
     def __repr__(self) -> str:
@@ -71,7 +74,7 @@ class Kernel:
 
 
 class Kernels:
-    """All interpreters of one sandbox; it starts with `k1`."""
+    """The kernels of one sandbox; the first one is `k1`."""
 
     def __init__(self, client: Client, sandbox: str) -> None:
         self._client = client
@@ -80,14 +83,14 @@ class Kernels:
     def create(
         self, *, env: Mapping[str, str] | None = None, directory: str | None = None
     ) -> Kernel:
-        """Starts another interpreter."""
+        """Starts another kernel with the given environment and working directory."""
         created = self._client.ask(requests.create_kernel(self._sandbox, env, directory))
         return self.get(created.id)
 
     def get(self, id: str) -> Kernel:
-        """Returns a kernel by its id, without asking whether it is there."""
+        """Returns a kernel by its id; does not check that it exists."""
         return Kernel(self._client, self._sandbox, id)
 
     def list(self) -> Listed:
-        """Returns all of them as they stand."""
+        """Returns the current state of all kernels."""
         return self._client.ask(requests.list_kernels(self._sandbox))

@@ -1,6 +1,6 @@
-"""What the server tells: sandboxes, kernels, cells, commands, files, as plain values.
+"""The values in answers of the server: sandboxes, kernels, cells, commands and files.
 
-Each class reads itself from an answer (`parse`); none of them talks to anybody.
+Each class parses itself from an answer (`parse`); none of them sends a request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Limits(TypedDict, total=False):
-    """Limits of a sandbox; what is left out has the server's default."""
+    """Limits of a sandbox; those that are left out have the defaults of the server."""
 
     memory_bytes: int
     disk_bytes: int
@@ -41,16 +41,17 @@ class Limits(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An input that the server's operator offers by name."""
+    """An input that the operator of the server shares under a name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """One result of a cell, in one or more MIME types; pictures are in base 64.
+    """One result of a cell: `data` maps MIME types to values; binary types are base64 text.
 
-    `main` is true for the value of the last expression. In a notebook it shows itself.
+    `main` is true for the value of the last expression. Jupyter displays a result as its value.
+    Each property returns one MIME type, or None if the result does not have it.
     """
 
     main: bool
@@ -59,7 +60,7 @@ class Result:
 
     @classmethod
     def parse(cls, fields: Fields) -> Result:
-        """Reads one of `results`."""
+        """Parses one of `results`."""
         return cls(
             main=fields.flag("main", default=False),
             data=fields.object("data"),
@@ -68,57 +69,57 @@ class Result:
 
     @property
     def text(self) -> str | None:
-        """As plain text."""
+        """The value of `text/plain`."""
         return self._string("text/plain")
 
     @property
     def html(self) -> str | None:
-        """As HTML."""
+        """The value of `text/html`."""
         return self._string("text/html")
 
     @property
     def markdown(self) -> str | None:
-        """As Markdown."""
+        """The value of `text/markdown`."""
         return self._string("text/markdown")
 
     @property
     def latex(self) -> str | None:
-        """As LaTeX."""
+        """The value of `text/latex`."""
         return self._string("text/latex")
 
     @property
     def svg(self) -> str | None:
-        """As an SVG picture."""
+        """The value of `image/svg+xml`."""
         return self._string("image/svg+xml")
 
     @property
     def png(self) -> bytes | None:
-        """As a PNG picture."""
+        """The bytes of `image/png`."""
         return self._bytes("image/png")
 
     @property
     def jpeg(self) -> bytes | None:
-        """As a JPEG picture."""
+        """The bytes of `image/jpeg`."""
         return self._bytes("image/jpeg")
 
     @property
     def pdf(self) -> bytes | None:
-        """As a PDF page."""
+        """The bytes of `application/pdf`."""
         return self._bytes("application/pdf")
 
     @property
     def json(self) -> Any:
-        """As JSON, parsed."""
+        """The parsed value of `application/json`."""
         return self._object("application/json")
 
     @property
     def chart(self) -> Any:
-        """What a figure shows: its kind, axes and points, for drawing it again."""
+        """The chart data of a figure: its type, axes and points."""
         return self._object("application/vnd.silica.chart+json")
 
     @property
     def table(self) -> Any:
-        """What a data frame holds: columns and rows."""
+        """The data of a DataFrame or Series: a list of values for each column."""
         return self._object("application/vnd.silica.data+json")
 
     def __repr__(self) -> str:
@@ -127,7 +128,7 @@ class Result:
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
     ) -> dict[str, Any]:
-        """Lets a notebook show it as the sandbox's own notebook would."""
+        """Returns the MIME data for Jupyter to display."""
         wanted = set(self.data if include is None else include) - set(exclude or ())
         return {mime: value for mime, value in self.data.items() if mime in wanted}
 
@@ -154,7 +155,7 @@ class ErrorInfo:
 
     @classmethod
     def parse(cls, fields: Fields) -> ErrorInfo:
-        """Reads `error`."""
+        """Parses `error`."""
         return cls(fields.text("name"), fields.text("value", ""), fields.texts("traceback"))
 
     def __str__(self) -> str:
@@ -163,20 +164,20 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A file that a cell made, changed or removed."""
+    """A file that a cell created, changed or removed. `size` is in bytes."""
 
     path: str
     size: int | None
 
     @classmethod
     def parse(cls, fields: Fields) -> ChangedFile:
-        """Reads one of `created`, `changed` or `removed`."""
+        """Parses one of `created`, `changed` or `removed`."""
         return cls(fields.text("path"), fields.whole_or_none("size"))
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What a cell did to files. With `truncated` there was more than is listed."""
+    """The changes of files by a cell. `truncated` is true if the lists are incomplete."""
 
     created: list[ChangedFile] = field(default_factory=list)
     changed: list[ChangedFile] = field(default_factory=list)
@@ -185,7 +186,7 @@ class FileChanges:
 
     @classmethod
     def parse(cls, fields: Fields) -> FileChanges:
-        """Reads `files`."""
+        """Parses `files`."""
         return cls(
             created=fields.many("created", ChangedFile.parse),
             changed=fields.many("changed", ChangedFile.parse),
@@ -196,20 +197,20 @@ class FileChanges:
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that was reached, and words that say how to raise it."""
+    """A limit that was reached; `message` says how to raise it."""
 
     limit: str
     message: str
 
     @classmethod
     def parse(cls, fields: Fields) -> LimitHit:
-        """Reads one of `limits_hit`."""
+        """Parses one of `limits_hit`."""
         return cls(fields.text("limit"), fields.text("message", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """What was left out: bytes of `stdout` and `stderr`, and a number of `results`."""
+    """The amount that was dropped: bytes of `stdout` and `stderr`, and number of `results`."""
 
     stdout: int = 0
     stderr: int = 0
@@ -217,7 +218,7 @@ class Truncated:
 
     @classmethod
     def parse(cls, fields: Fields) -> Truncated:
-        """Reads `truncated`."""
+        """Parses `truncated`."""
         return cls(fields.whole("stdout", 0), fields.whole("stderr", 0), fields.whole("results", 0))
 
     def __bool__(self) -> bool:
@@ -226,25 +227,25 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class CellUsage:
-    """What a cell used; None where nothing measures it."""
+    """The resource usage of a cell; None for values that the server cannot measure."""
 
     cpu_ms: float | None = None
     memory_peak_bytes: int | None = None
 
     @classmethod
     def parse(cls, fields: Fields) -> CellUsage:
-        """Reads `usage` of a cell."""
+        """Parses `usage` of a cell."""
         return cls(fields.number_or_none("cpu_ms"), fields.whole_or_none("memory_peak_bytes"))
 
 
 @dataclass(frozen=True, repr=False)
 class Execution:
-    """A cell: what was run, how it ended and what came out.
+    """A cell: its state, outcome, output and results.
 
-    While `state` is `awaiting_approval`, `queued` or `running`, `outcome` is None. `message` says
-    for people how it ended, `text` is the text of the main result. When an interpreter is lost,
-    `lost` says what went with it and what is still there. `findings` is what `policy` found, and
-    `approval` what it waits or waited for, if it does.
+    While `state` is `awaiting_approval`, `queued` or `running`, `outcome` is None. `message`
+    describes the outcome, and `text` is the text of the main result. If the cell's interpreter was
+    lost, `lost` says what was lost with it and what remains. `findings` are those of `policy`, and
+    `approval` is set if the policy required one.
     """
 
     id: str
@@ -271,21 +272,21 @@ class Execution:
 
     @classmethod
     def parse(cls, fields: Fields) -> Execution:
-        """Reads a cell."""
+        """Parses a cell."""
         return cls(**_execution(fields))
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the cell has ended, with any outcome."""
         return self.state == "done"
 
     @property
     def ok(self) -> bool:
-        """Whether it ended without an exception, a signal or a limit."""
+        """Whether the cell ended without an exception, a signal or a limit."""
         return self.outcome == "ok"
 
     def raise_for_error(self) -> Execution:
-        """Returns itself if all went well, else raises `ExecutionFailed`."""
+        """Returns this execution if `ok` is true; raises `ExecutionFailed` if not."""
         if self.ok:
             return self
         raise ExecutionFailed(self._complaint(), self)
@@ -301,7 +302,7 @@ class Execution:
         return describe_execution(self)
 
     def _ipython_display_(self) -> None:
-        """Shows in a notebook what the cell would have shown there."""
+        """Displays output and results in Jupyter as if the cell had run there."""
         from IPython.display import display  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415
 
         sys.stdout.write(self.stdout)
@@ -314,9 +315,9 @@ class Execution:
 
 @dataclass(frozen=True, repr=False)
 class Run(Execution):
-    """A one-off run: the cell, and the files that were asked for, by path.
+    """The result of `Client.run`: the cell, and the content of the requested files by path.
 
-    A file that could not be had is in `missing` with the reason.
+    `missing` maps the path of each file that could not be read to the reason.
     """
 
     outputs: dict[str, bytes] = field(default_factory=dict)
@@ -324,7 +325,7 @@ class Run(Execution):
 
     @classmethod
     def parse(cls, fields: Fields) -> Run:
-        """Reads the answer of `/v1/run`."""
+        """Parses the answer of `/v1/run`."""
         found = fields.many("outputs", _output)
         return cls(
             **_execution(fields),
@@ -335,7 +336,7 @@ class Run(Execution):
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """A live interpreter. `cell` is what it runs, if it is `busy`."""
+    """A kernel. `cell` is the id of the cell that it runs, if its state is `busy`."""
 
     id: str
     state: str
@@ -346,7 +347,7 @@ class KernelInfo:
 
     @classmethod
     def parse(cls, fields: Fields) -> KernelInfo:
-        """Reads a kernel."""
+        """Parses a kernel."""
         return cls(
             id=fields.text("id"),
             state=fields.text("state"),
@@ -359,7 +360,7 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """A sandbox as it stands. `containment` says what is really enforced; lists leave it out."""
+    """The state of a sandbox. `containment` lists what is enforced; it is None in lists."""
 
     id: str
     state: str
@@ -378,7 +379,7 @@ class SandboxInfo:
 
     @classmethod
     def parse(cls, fields: Fields) -> SandboxInfo:
-        """Reads a sandbox."""
+        """Parses a sandbox."""
         return cls(
             id=fields.text("id"),
             state=fields.text("state"),
@@ -399,7 +400,7 @@ class SandboxInfo:
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """What a sandbox used up to a moment; None where nothing measures it."""
+    """The resource usage of a sandbox at a time; None for values that cannot be measured."""
 
     at: datetime
     cpu_ms: float | None
@@ -410,7 +411,7 @@ class UsageSample:
 
     @classmethod
     def parse(cls, fields: Fields) -> UsageSample:
-        """Reads one sample."""
+        """Parses a sample."""
         return cls(
             at=fields.time("at"),
             cpu_ms=fields.number_or_none("cpu_ms"),
@@ -423,24 +424,24 @@ class UsageSample:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a sandbox uses now, and used every ten seconds of the last hour."""
+    """The current resource usage of a sandbox, and samples of the last hour, every ten seconds."""
 
     now: UsageSample
     samples: list[UsageSample] = field(repr=False)
 
     @classmethod
     def parse(cls, fields: Fields) -> Usage:
-        """Reads the answer of `…/usage`."""
+        """Parses the answer of `…/usage`."""
         now = UsageSample.parse(fields.sub("now"))
         return cls(now=now, samples=fields.many("samples", UsageSample.parse))
 
 
 @dataclass(frozen=True, repr=False)
 class CommandResult:
-    """A command: how it ended and what it printed.
+    """A command: its state, outcome and output.
 
-    While `state` is `running`, `outcome` is None. `exit_code` is 128 and the number of the signal
-    for one that was killed.
+    While `state` is `running`, `outcome` is None. `exit_code` is 128 plus the signal number for a
+    command that was killed by a signal.
     """
 
     id: str
@@ -457,7 +458,7 @@ class CommandResult:
 
     @classmethod
     def parse(cls, fields: Fields) -> CommandResult:
-        """Reads a command."""
+        """Parses a command."""
         return cls(
             id=fields.text("id"),
             state=fields.text("state"),
@@ -474,16 +475,16 @@ class CommandResult:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the command has ended, with any outcome."""
         return self.state == "done"
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself, with 0."""
+        """Whether the command exited with 0."""
         return self.outcome == "exited" and self.exit_code == 0
 
     def raise_for_error(self) -> CommandResult:
-        """Returns itself if all went well, else raises `CommandFailed`."""
+        """Returns this result if `ok` is true; raises `CommandFailed` if not."""
         if self.ok:
             return self
         ended = f"exited with {self.exit_code}" if self.outcome == "exited" else f"{self.outcome}"
@@ -496,7 +497,7 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or directory. `kind` is `file`, `directory`, `symlink` or `other`."""
+    """An entry of a directory. `kind` is `file`, `directory`, `symlink` or `other`."""
 
     path: str
     name: str
@@ -507,7 +508,7 @@ class Entry:
 
     @classmethod
     def parse(cls, fields: Fields) -> Entry:
-        """Reads an entry."""
+        """Parses an entry."""
         return cls(
             path=fields.text("path"),
             name=fields.text("name"),
@@ -519,7 +520,7 @@ class Entry:
 
 
 class Listing(list[Entry]):
-    """The entries of a directory. With `truncated` there were more than the server lists."""
+    """The entries of a directory. `truncated` is true if the server did not list all of them."""
 
     def __init__(self, entries: Iterable[Entry] = (), *, truncated: bool = False) -> None:
         super().__init__(entries)
@@ -527,30 +528,30 @@ class Listing(list[Entry]):
 
     @classmethod
     def parse(cls, fields: Fields) -> Listing:
-        """Reads a listing."""
+        """Parses a listing."""
         entries = fields.many("entries", Entry.parse)
         return cls(entries, truncated=fields.flag("truncated", default=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address that works without a key until it expires."""
+    """A URL that is valid without a key until `expires_at`."""
 
     url: str = field(repr=False)
     expires_at: datetime
 
     @classmethod
     def parse(cls, fields: Fields) -> Link:
-        """Reads a link."""
+        """Parses a link."""
         return cls(fields.text("url"), fields.time("expires_at"))
 
 
 def decode_base64(text: str, what: str) -> bytes:
-    """Decodes base 64, or says what was not."""
+    """Decodes base64; raises `BadAnswer` that names `what` if it is invalid."""
     try:
         return base64.b64decode(text)
     except (binascii.Error, ValueError) as error:
-        raise BadAnswer(f"{what} is not base 64") from error
+        raise BadAnswer(f"{what} is not valid base64") from error
 
 
 def _execution(fields: Fields) -> dict[str, Any]:
@@ -583,11 +584,11 @@ def _mode(octal: str | None) -> int | None:
     try:
         return None if octal is None else int(octal, 8)
     except ValueError as error:
-        raise BadAnswer(f"the mode {octal!r} is not octal") from error
+        raise BadAnswer(f"the mode {octal!r} is not an octal number") from error
 
 
 def _output(fields: Fields) -> tuple[str, bytes | None, str]:
     path, content = fields.text("path"), fields.text_or_none("content_base64")
     if content is None:
-        return path, None, fields.text("error", "not there")
+        return path, None, fields.text("error", "not found")
     return path, decode_base64(content, path), ""

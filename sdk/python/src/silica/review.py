@@ -1,4 +1,4 @@
-"""What a check of code found, and what a person has to decide about it."""
+"""Findings of a policy about code, and the approvals that it requires."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in the code that a rule of the policy speaks about.
+    """A place in the code that matches a rule of the policy.
 
-    `action` is what is done about it: `warn`, `ask` or `block`. `line` and `column` count from 1.
+    `action` is the consequence: `warn`, `ask` or `block`. `line` and `column` count from 1. `why`
+    is the reason, `instead` a suggestion or None.
     """
 
     rule: str
@@ -29,7 +30,7 @@ class Finding:
 
     @classmethod
     def parse(cls, fields: Fields) -> Finding:
-        """Reads a finding."""
+        """Parses a finding."""
         return cls(
             rule=fields.text("rule"),
             severity=fields.text("severity", ""),
@@ -47,11 +48,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person's word on one piece of code: asked for, given, or never given.
+    """A person's decision about one piece of code, pending or made.
 
-    `state` is `pending`, `approved`, `denied` or `expired`, `sha256` the digest of the code. One
-    that is seen through its cell has nothing of what follows `reason`. `code` is there while it
-    waits, and `runnable` says whether approving it can still make it run.
+    `state` is `pending`, `approved`, `denied` or `expired`, and `sha256` the digest of the code. In
+    the approval of an `Execution` the fields after `reason` are not set. `code` is set while the
+    approval is pending, and `runnable` is true if the code can still run once it is approved.
     """
 
     id: str
@@ -72,7 +73,7 @@ class Approval:
 
     @classmethod
     def parse(cls, fields: Fields) -> Approval:
-        """Reads an approval, or the part of it that a cell shows."""
+        """Parses an approval, or the part of it that a cell includes."""
         return cls(
             id=fields.text("id"),
             state=fields.text("state"),

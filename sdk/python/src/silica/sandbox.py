@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 
 class Sandbox:
-    """One isolated place with its files, processes, limits and end.
+    """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands` and `kernels` are what it holds. In a `with` block, one that was created is
-    deleted at the end, and one that was connected to is left as it is.
+    `files`, `commands` and `kernels` give access to its parts. A `with` block deletes a sandbox
+    from `create` at its end, and leaves a sandbox from `connect` running. Methods raise `NotFound`
+    if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it has ended.
     """
 
     def __init__(self, client: Client, id: str) -> None:
-        """Takes a sandbox by its id, without asking whether it is there."""
+        """Refers to a sandbox by its id; does not check that it exists."""
         self._client = client
         self._owns_client = False
         self._created = False
@@ -60,12 +61,13 @@ class Sandbox:
         interpreter: str | None = None,
         client: Client | None = None,
     ) -> Sandbox:
-        """Creates a sandbox. What is not given has the server's default.
+        """Creates a sandbox. Arguments that are not given have the defaults of the server.
 
-        `inputs` are shown read-only below `/data/input`: text, bytes, a `Path` to read, or a
-        `Shared` that the operator offers. `interpreter` is `forked` (milliseconds) or `fresh`
-        (shares nothing with any other sandbox). It ends after `ttl_seconds`, after `idle_seconds`
-        without a request, or with `max_cells`.
+        `inputs` appear read-only in `/data/input`: text, bytes, a local `Path`, or a `Shared` input
+        of the server. `interpreter` is `forked` (starts in milliseconds) or `fresh` (shares no
+        memory with other sandboxes). The sandbox ends after `ttl_seconds`, after `idle_seconds`
+        without a request, or after `max_cells` cells. Raises `BadRequest` for values that the
+        server does not allow, and `RateLimited` if a quota of the key is used up.
         """
         build = partial(
             requests.create_sandbox,
@@ -82,7 +84,7 @@ class Sandbox:
 
     @classmethod
     def connect(cls, id: str, *, client: Client | None = None) -> Sandbox:
-        """Takes a sandbox that is there; `NotFound` if it is not."""
+        """Returns an existing sandbox; raises `NotFound` if there is none with this id."""
         return cls._opened(send(requests.get_sandbox(id)), client, created=False)
 
     @classmethod
@@ -108,7 +110,11 @@ class Sandbox:
         page_size: int | None = None,
         client: Client | None = None,
     ) -> Iterator[SandboxInfo]:
-        """Yields this key's sandboxes, page by page; running ones unless `state` says otherwise."""
+        """Yields the sandboxes of this key: running ones, or those in `state`.
+
+        `template` and `metadata` select sandboxes that have these values. The list is requested in
+        pages of `page_size`.
+        """
         flow = flows.list_sandboxes(
             state=state, template=template, metadata=metadata, page_size=page_size
         )
@@ -131,11 +137,13 @@ class Sandbox:
         kernel: str | Kernel | None = None,
         policy: str | None = None,
     ) -> Execution:
-        """Runs a cell and waits for its end. Code that raises is an answer, not an exception.
+        """Runs a cell and waits for its end. Code that fails is reported in the result, not raised.
 
-        Callbacks hear everything as it happens; what is returned holds as much as the limits allow.
-        A connection that breaks is made again. Ctrl-C, or an exception in a callback, interrupts
-        the cell and is raised.
+        `timeout` is in seconds of wall-clock time. Callbacks receive all output, results and errors
+        as they arrive; the returned execution holds as much as the limits allow. A broken
+        connection is reopened. Ctrl-C, or an exception in a callback, interrupts the cell and is
+        raised. Raises `PolicyBlocked` if `policy` forbids the code, and `ConnectionLost` if the
+        connection cannot be restored; the cell may then still run.
         """
         id = kernel.id if isinstance(kernel, Kernel) else kernel
         hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
@@ -150,37 +158,40 @@ class Sandbox:
         kernel: str | Kernel | None = None,
         policy: str | None = None,
     ) -> Cell:
-        """Runs a cell in the background."""
+        """Starts a cell in the background; arguments are those of `run_code`."""
         id = kernel.id if isinstance(kernel, Kernel) else kernel
         call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
         return self.cell(self._client.ask(call).id)
 
     def cell(self, id: str) -> Cell:
-        """Returns a cell by its id, without asking whether it is there."""
+        """Returns a cell by its id; does not check that it exists."""
         return Cell(self._client, self.id, id)
 
     def cells(self) -> Executions:
-        """Returns the last cells, newest first."""
+        """Returns the last 100 cells, newest first."""
         return self._client.ask(requests.list_cells(self.id))
 
     def info(self) -> SandboxInfo:
-        """Returns it as it stands."""
+        """Returns the current state of the sandbox; also after its end."""
         return self._client.ask(requests.get_sandbox(self.id))
 
     def usage(self) -> Usage:
-        """Returns what it uses now and used before."""
+        """Returns the current resource usage and its samples of the last hour."""
         return self._client.ask(requests.usage(self.id))
 
     def extend(self, ttl_seconds: float) -> None:
-        """Lets it live at least so long from now."""
+        """Extends the lifetime to at least `ttl_seconds` from now; never shortens it."""
         self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
 
     def delete(self) -> None:
-        """Ends it: nothing in it runs any more when this returns. One that has ended is fine."""
+        """Ends the sandbox and all its processes; returns when none of them runs any more.
+
+        Does nothing if the sandbox has already ended.
+        """
         self._client.carry_out(flows.delete_sandbox(self.id))
 
     def close(self) -> None:
-        """Closes connections of its own and leaves it as it is."""
+        """Closes the connections if no client was given; the sandbox goes on running."""
         if self._owns_client:
             self._client.close()
 
@@ -197,7 +208,7 @@ class Sandbox:
             if self._created and error is None:
                 self.delete()
             elif self._created:
-                # What went wrong in the block matters more.
+                # The exception of the block is more important than one of `delete`.
                 with suppress(SilicaError):
                     self.delete()
         finally:

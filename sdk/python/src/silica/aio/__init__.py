@@ -1,4 +1,5 @@
-"""The same as the blocking classes, for asyncio; `silica` exports it as `AsyncSandbox` and so on.
+"""The asyncio counterparts of the blocking classes, exported by `silica` as `AsyncSandbox` etc.
 
-Only what awaits is here. What is asked and what is made of it is in `silica.core`, for both.
+This package holds only the code that awaits. `silica.core` builds the requests and parses the
+answers for both.
 """

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class AsyncCell:
-    """A cell by its id. It runs on whether anybody looks or not."""
+    """A cell, by its id. It runs independently of this client and its connection.
+
+    Every method raises `NotFound` if the server does not have the cell any more.
+    """
 
     def __init__(self, client: AsyncClient, sandbox: str, id: str) -> None:
         self._client = client
@@ -23,26 +26,30 @@ class AsyncCell:
         self.id = id
 
     def events(self, after: int = 0) -> AsyncIterator[CellEvent]:
-        """Yields what happens, from the start or after the event of that number, to the end.
+        """Yields the events of the cell to its end, all or those after the event number `after`.
 
-        A connection that breaks is made again, and nothing is missed or repeated.
+        A broken connection is reopened; no event is lost or repeated, and events that the server
+        has dropped are reported as a `Gap`.
         """
         return self._client.iterate(flows.cell_events(self._sandbox, self.id, after))
 
     async def wait(self, timeout: float | None = None) -> Execution:
-        """Waits for its end; raises `TimedOut` if that takes longer than `timeout` seconds."""
+        """Waits for the end of the cell; raises `TimedOut` after `timeout` seconds.
+
+        The cell runs on after a timeout.
+        """
         return await self._client.carry_out(flows.wait_cell(self._sandbox, self.id, timeout))
 
     async def result(self) -> Execution:
-        """Returns it as it stands; `done` says whether it has ended."""
+        """Returns the current state of the cell; `Execution.done` is true if it has ended."""
         return await self._client.ask(requests.get_cell(self._sandbox, self.id))
 
     async def interrupt(self) -> None:
-        """Raises `KeyboardInterrupt` in it and in no other cell."""
+        """Raises `KeyboardInterrupt` in this cell and in no other; `Conflict` if it has ended."""
         await self._client.ask(requests.interrupt_cell(self._sandbox, self.id))
 
     async def extend(self, seconds: float) -> None:
-        """Gives it more time, up to the operator's maximum in all."""
+        """Adds `seconds` to the time limit of the cell, up to the maximum of the server."""
         await self._client.ask(requests.extend_cell(self._sandbox, self.id, seconds))
 
     def __repr__(self) -> str:

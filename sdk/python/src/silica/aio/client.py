@@ -1,4 +1,4 @@
-"""The asynchronous client: carries flows out over connections that are kept open."""
+"""The asynchronous client: runs flows over persistent connections."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from silica.core.flow import (
     Close,
     Emit,
     Flow,
+    Notify,
     Open,
     Outside,
     Progress,
     Read,
     Send,
     Sleep,
-    Tell,
     send,
 )
 from silica.core.http import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Settings
@@ -45,11 +45,13 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """Talks to one server with one key.
+    """A connection to one server with one key.
 
-    What is not given comes from `SILICA_URL` and `SILICA_KEY`. `timeout` bounds requests that do
-    not wait for code; `retries` bounds further attempts where they can do no harm.
-    `transport` replaces how connections are made, for proxies and certificates of your own.
+    `url` defaults to `SILICA_URL` or `http://127.0.0.1:8585`, `key` to `SILICA_KEY`. `timeout`, in
+    seconds, bounds requests that do not wait for code. `retries` bounds further attempts of a
+    request; only requests that are safe to repeat are attempted again. `transport` replaces the
+    httpx transport, for proxies and custom certificates. Raises `ValueError` if `url` is not an
+    http or https URL.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class AsyncClient:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The base URL of the server."""
         return self._settings.url
 
     async def run(
@@ -83,10 +85,13 @@ class AsyncClient:
         outputs: Sequence[str] | None = None,
         policy: str | None = None,
     ) -> Run:
-        """Runs code in a sandbox of its own, which is gone afterwards.
+        """Runs code in a new sandbox, which is deleted afterwards, and returns the result.
 
-        `files` are put into `/workspace` before (text, bytes, or a `Path` to read), `outputs` are
-        paths fetched after. `policy` is as for a cell; this waits for a person who has to approve.
+        `files` maps paths in `/workspace` to text, bytes or a local `Path`; they are written before
+        the code runs. `outputs` names files to return afterwards. `timeout` is in seconds of
+        wall-clock time. `policy` names the policy that checks the code; if it requires an approval,
+        the call waits for the decision. Raises `PolicyBlocked` if the policy forbids the code; code
+        that fails is reported in `Run.outcome`, not raised.
         """
         build = partial(
             requests.run,
@@ -123,13 +128,16 @@ class AsyncClient:
         on_stderr: OnText = None,
         on_approval: OnText = None,
     ) -> Interpretation:
-        """Has a model write code for a prompt, runs it, and returns what came of it.
+        """Lets a model write code for a prompt, runs the code, and returns the answer.
 
-        What is not given is the operator's or the preset's. `conversation` is `new` to keep the
-        sandbox for further prompts, or the `conversation_id` of an earlier answer. `timeout` bounds
-        each piece of code. Callbacks hear what the model says, its code, and what that prints, and
-        `on_approval` the id of what a person is asked, and again when one has decided. Leaving, by
-        Ctrl-C or an exception, stops the model and the code.
+        Arguments that are not given have the values of the preset or of the server. `conversation`
+        is `new` to keep the sandbox for further prompts, or the `conversation_id` of an earlier
+        answer. `timeout`, in seconds, bounds each execution of code. `on_text` receives the text of
+        the model, `on_code` its code, `on_stdout` and `on_stderr` the output of the code, and
+        `on_approval` the id of an approval when it is requested and when it is decided. Cancelling
+        the call, or an exception in a callback, stops the model and the code. Raises
+        `ConnectionLost` if the connection breaks: the server then stops too, and the request cannot
+        be resumed.
         """
         build = partial(
             requests.interpret,
@@ -149,15 +157,15 @@ class AsyncClient:
         return await self.carry_out(flows.interpret(build, files, hooks))
 
     async def templates(self) -> Any:
-        """Returns what sandboxes can start from."""
+        """Returns the templates from which sandboxes can be created."""
         return await self.ask(requests.get_json("templates"))
 
     async def template(self, name: str) -> Any:
-        """Returns one template."""
+        """Returns a template; raises `NotFound` if there is none of that name."""
         return await self.ask(requests.get_json("templates", name))
 
     async def stats(self) -> Any:
-        """Returns this key's numbers: sandboxes, cells, quota and what is used of it."""
+        """Returns the statistics of this key: sandboxes, cells, its quotas and their use."""
         return await self.ask(requests.get_json("stats"))
 
     async def audit(
@@ -170,7 +178,11 @@ class AsyncClient:
         until: str | None = None,
         limit: int | None = None,
     ) -> Any:
-        """Returns executions, newest first; an admin key sees everybody's."""
+        """Returns audit records of executions, newest first.
+
+        An admin key sees the records of all keys, any other key its own. `text` searches the code,
+        `since` and `until` are RFC 3339 times, and `limit` bounds the number of records.
+        """
         return await self.ask(
             requests.audit(
                 sandbox=sandbox, outcome=outcome, text=text, since=since, until=until, limit=limit
@@ -178,48 +190,55 @@ class AsyncClient:
         )
 
     async def verify_audit(self) -> Any:
-        """Checks the audit's chain; for admin keys."""
+        """Verifies the hash chain of the audit log. Requires an admin key."""
         return await self.ask(requests.get_json("audit", "verify"))
 
     async def keys(self) -> Any:
-        """Returns all keys without their secrets; for admin keys."""
+        """Returns all keys without their secrets. Requires an admin key."""
         return await self.ask(requests.get_json("keys"))
 
     async def create_key(self, name: str, *, admin: bool = False, approve: bool = False) -> Any:
-        """Makes a key; its secret is in this answer and never again. For admin keys.
+        """Creates a key and returns it with its secret, which is not stored. Requires an admin key.
 
-        With `approve` it may decide about what others want to run.
+        A key with `approve` may approve and deny the code of other keys.
         """
         return await self.ask(requests.create_key(name, admin=admin, approve=approve))
 
     async def revoke_key(self, id: str) -> None:
-        """Revokes a key; for admin keys."""
+        """Revokes a key. Requires an admin key; raises `NotFound` if there is no such key."""
         await self.ask(requests.revoke_key(id))
 
     async def approvals(self, *, state: str | None = None) -> list[Approval]:
-        """Returns what waits for a person, newest first; with `state` what was decided, or `all`.
+        """Returns pending approvals, newest first.
 
-        A key that may approve sees everybody's, others their own.
+        `state` selects `approved`, `denied`, `expired` or `all` instead. A key with the right to
+        approve sees the approvals of all keys, any other key its own.
         """
         return await self.ask(requests.list_approvals(state))
 
     async def approval(self, id: str) -> Approval:
-        """Returns one approval, with the code while it waits."""
+        """Returns an approval, with its code while it is pending; raises `NotFound`."""
         return await self.ask(requests.get_approval(id))
 
     async def approve(
         self, id: str, *, reason: str | None = None, sha256: str | None = None
     ) -> Approval:
-        """Lets it run; for keys that may approve, and never for the one that asked.
+        """Approves the code, which then runs. Requires a key with the right to approve.
 
-        With `sha256`, the digest of the code that was looked at, anything else is refused.
+        Raises `Forbidden` if the code is from this key, unless the server allows that. With
+        `sha256`, the digest of the code that was reviewed, the server rejects the decision if the
+        code is different.
         """
         return await self.ask(requests.decide(id, "approve", reason, sha256))
 
     async def deny(
         self, id: str, *, reason: str | None = None, sha256: str | None = None
     ) -> Approval:
-        """Has it never run; see `approve`."""
+        """Denies the code, which then never runs.
+
+        Requires the key of the code, or one with the right to approve. With `sha256` the server
+        rejects the decision if the code has another digest.
+        """
         return await self.ask(requests.decide(id, "deny", reason, sha256))
 
     async def close(self) -> None:
@@ -241,19 +260,19 @@ class AsyncClient:
         return f"AsyncClient({self.url!r})"
 
     async def ask(self, call: Call[T]) -> T:
-        """Sends one request and returns what the answer says."""
+        """Sends one request and returns the parsed answer."""
         return await self.carry_out(send(call))
 
     async def carry_out(self, flow: Flow[T]) -> T:
-        """Carries a flow out and returns its result."""
+        """Runs a flow and returns its result."""
         progress = Progress(flow)
         async with AsyncExitStack() as streams:
             if await self._advance(progress, streams) is not None:
-                raise TypeError("this flow is to be iterated over")
+                raise TypeError("this flow emits values; use iterate")
         return progress.result
 
     async def iterate(self, flow: Flow[None]) -> AsyncGenerator[Any, None]:
-        """Carries a flow out and yields what it emits."""
+        """Runs a flow and yields the values it emits."""
         progress = Progress(flow)
         async with AsyncExitStack() as streams:
             streams.callback(progress.close)
@@ -261,7 +280,7 @@ class AsyncClient:
                 yield emitted.value
 
     async def _advance(self, progress: Progress[Any], streams: AsyncExitStack) -> Emit[Any] | None:
-        """Carries out what comes before the next value to be emitted; None at the end."""
+        """Runs a flow up to the next value that it emits; returns None at its end."""
         while True:
             try:
                 effect = progress.advance()
@@ -269,7 +288,7 @@ class AsyncClient:
                     return effect
                 progress.value = await self._perform(effect, streams)
             except BaseException as error:
-                # Cancelling too is the flow's to know of, wherever it strikes.
+                # The flow receives every exception, also a cancellation, so that it can clean up.
                 if progress.over:
                     raise
                 progress.error = error
@@ -287,9 +306,9 @@ class AsyncClient:
             return await cast("_Stream", effect.stream).close()
         if isinstance(effect, Sleep):
             return await asyncio.sleep(effect.seconds)
-        if isinstance(effect, Tell):
-            told = effect.callback(effect.value)
-            return await told if inspect.isawaitable(told) else told
+        if isinstance(effect, Notify):
+            returned = effect.callback(effect.value)
+            return await returned if inspect.isawaitable(returned) else returned
         return await asyncio.to_thread(effect.function)
 
     async def _send(self, call: Call[object]) -> Answer:
@@ -303,11 +322,11 @@ class AsyncClient:
         return Answer(stream.head.status, stream.head.headers, b"".join(pieces))
 
     async def _open(self, call: Call[object]) -> _Stream:
-        """Sends a request, again where that can do no harm."""
+        """Sends a request, and repeats it if that is safe and may help."""
         for failures in count(1):
             met = await self._attempt(call)
-            told = met.head if isinstance(met, _Stream) else met
-            pause = pause_before_retry(call, told, failures, self._settings.retries)
+            answered = met.head if isinstance(met, _Stream) else met
+            pause = pause_before_retry(call, answered, failures, self._settings.retries)
             if pause is None:
                 break
             await asyncio.sleep(pause)
@@ -337,7 +356,7 @@ class AsyncClient:
 
 
 class _Stream:
-    """An answer that is being read."""
+    """An answer whose body is read in pieces."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -359,7 +378,7 @@ class _Stream:
 
 
 async def _sent(source: Source) -> AsyncIterator[bytes]:
-    """Reads a body that may block, in a thread of its own."""
+    """Yields the chunks of a body; reads each in a thread, since that may block."""
     chunks = source.chunks()
     while chunk := await asyncio.to_thread(next, chunks, b""):
         yield chunk

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class AsyncFiles:
     """The files of one sandbox.
 
-    Paths are absolute or relative to `/workspace`, and lie in `/workspace`, `/home/user` or `/tmp`.
-    Links are never followed.
+    Paths are absolute or relative to `/workspace`, and must be in `/workspace`, `/home/user` or
+    `/tmp`. Links are never followed. Methods raise `NotFound` if a path does not exist, `Refused`
+    for links, FIFOs, sockets and devices, and `DiskFull` if the sandbox has no space left.
     """
 
     def __init__(self, client: AsyncClient, sandbox: str) -> None:
@@ -27,50 +28,57 @@ class AsyncFiles:
         self._sandbox = sandbox
 
     async def read(self, path: str, *, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Returns a file as text."""
+        """Returns the content of a file as text; raises `NotAFile` for a directory."""
         return (await self.read_bytes(path)).decode(encoding, errors)
 
     async def read_bytes(
         self, path: str, *, start: int | None = None, length: int | None = None
     ) -> bytes:
-        """Returns a file, or `length` bytes of it from `start`."""
+        """Returns the content of a file, or at most `length` bytes of it from offset `start`."""
         return await self._client.ask(requests.read_file(self._sandbox, path, start, length))
 
     async def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> Entry:
-        """Makes a file, at once and whole, over what was there; parents are made."""
+        """Writes a file atomically; replaces an existing file and creates missing parents.
+
+        Text is encoded as UTF-8. `mode` is the permission bits, as in `0o644`.
+        """
         data = data.encode() if isinstance(data, str) else data
         return await self._client.ask(requests.write_file(self._sandbox, path, data, mode))
 
     async def list(self, path: str = "/workspace", *, depth: int = 1) -> Listing:
-        """Returns what is in a directory, and below it to a depth."""
+        """Returns the entries of a directory, and those below it down to `depth` levels."""
         return await self._client.ask(requests.list_files(self._sandbox, path, depth))
 
     async def stat(self, path: str) -> Entry:
-        """Returns one entry."""
+        """Returns the entry at a path."""
         return await self._client.ask(requests.stat_file(self._sandbox, path))
 
     async def exists(self, path: str) -> bool:
-        """Says whether there is something at a path."""
+        """Returns whether a path exists."""
         return await self._client.carry_out(flows.exists(self._sandbox, path))
 
     async def mkdir(self, path: str) -> None:
-        """Makes a directory and its parents; one that is there is fine."""
+        """Creates a directory and its parents; does nothing if it exists."""
         await self._client.ask(requests.make_directory(self._sandbox, path))
 
     async def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Moves or renames."""
+        """Moves or renames; raises `Conflict` if `target` exists, unless `overwrite` is true."""
         await self._client.ask(
             requests.move_file(self._sandbox, source, target, overwrite=overwrite)
         )
 
     async def remove(self, path: str) -> None:
-        """Removes a file, or a directory with all that is in it."""
+        """Removes a file, or a directory with its content."""
         await self._client.ask(requests.remove_file(self._sandbox, path))
 
     async def upload(
         self, local: LocalPath | BinaryIO, path: str | None = None, *, mode: int | None = None
     ) -> Entry:
-        """Sends a local file, by path or open for reading, without holding it in memory."""
+        """Uploads a local file, by path or open in binary mode, without loading it into memory.
+
+        `path` defaults to the name of the local file. Raises `TypeError` if an open file has no
+        name and `path` is not given.
+        """
         return await self._client.carry_out(flows.upload(self._sandbox, local, path, mode))
 
     @overload
@@ -80,27 +88,34 @@ class AsyncFiles:
     async def download(self, path: str, local: Sink) -> None: ...
 
     async def download(self, path: str, local: LocalPath | Sink | None = None) -> Path | None:
-        """Fetches a file without holding it in memory.
+        """Downloads a file without loading it into memory.
 
-        It goes to a path, into a directory, into something open for writing, or here under its
-        own name. Returns the path, if there is one.
+        `local` is a path, a directory, or an object open for writing bytes; without it the file is
+        written to the current directory under its own name. Returns the path of the local file,
+        which appears only when it is complete; None for an open object.
         """
         if local is None or isinstance(local, (str, os.PathLike)):
             return await self._client.carry_out(flows.download(self._sandbox, path, local))
         return await self._client.carry_out(flows.download_into(self._sandbox, path, local))
 
     async def upload_dir(self, local: LocalPath, path: str = "/workspace") -> None:
-        """Sends what is in a local directory; links and special files are left out."""
+        """Uploads the content of a local directory, without links and special files."""
         await self._client.carry_out(flows.upload_directory(self._sandbox, local, path))
 
     async def download_dir(self, path: str, local: LocalPath) -> Path:
-        """Fetches what is in a directory; links and special files are left out."""
+        """Downloads the content of a directory, without links and special files.
+
+        Returns the local directory. Nothing is written before the whole archive has arrived.
+        """
         return await self._client.carry_out(flows.download_directory(self._sandbox, path, local))
 
     async def link(
         self, path: str, *, method: str = "GET", expires_seconds: float | None = None
     ) -> Link:
-        """Makes an address that reads (`GET`) or writes (`PUT`) a file without a key."""
+        """Returns a URL that reads (`GET`) or writes (`PUT`) a file without a key.
+
+        The URL is valid for `expires_seconds`.
+        """
         return await self._client.ask(
             requests.link_file(self._sandbox, path, method, expires_seconds)
         )

@@ -1,4 +1,4 @@
-"""The interpreters of a sandbox, for asynchronous callers."""
+"""Kernels: the interpreters of a sandbox, for asynchronous callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class AsyncKernel:
-    """One interpreter by its id. It has variables of its own; files are common."""
+    """An interpreter, by its id. Each has its own variables; all share the files of the sandbox.
+
+    Every method raises `NotFound` if there is no such kernel.
+    """
 
     def __init__(self, client: AsyncClient, sandbox: str, id: str) -> None:
         self._client = client
@@ -38,7 +41,7 @@ class AsyncKernel:
         timeout: float | None = None,
         policy: str | None = None,
     ) -> Execution:
-        """Runs code here; see `AsyncSandbox.run_code`."""
+        """Runs a cell in this kernel and waits for its end, like `AsyncSandbox.run_code`."""
         hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
         options = CellOptions(self.id, timeout, policy)
         return await self._client.carry_out(flows.run_code(self._sandbox, code, options, hooks))
@@ -46,24 +49,24 @@ class AsyncKernel:
     async def start_code(
         self, code: str, *, timeout: float | None = None, policy: str | None = None
     ) -> AsyncCell:
-        """Runs code here in the background; see `AsyncSandbox.start_code`."""
+        """Starts a cell in this kernel in the background, like `AsyncSandbox.start_code`."""
         call = requests.start_cell(self._sandbox, code, CellOptions(self.id, timeout, policy))
         return AsyncCell(self._client, self._sandbox, (await self._client.ask(call)).id)
 
     async def info(self) -> KernelInfo:
-        """Returns it as it stands."""
+        """Returns the current state of the kernel."""
         return await self._client.ask(requests.get_kernel(self._sandbox, self.id))
 
     async def interrupt(self) -> None:
-        """Interrupts whatever it runs; does nothing if it runs nothing."""
+        """Interrupts the cell that the kernel is running; does nothing if it is idle."""
         await self._client.ask(requests.interrupt_kernel(self._sandbox, self.id))
 
     async def restart(self) -> None:
-        """Gives it a new interpreter: variables are lost, files stay."""
+        """Replaces the interpreter with a new one: variables are lost, files are kept."""
         await self._client.ask(requests.restart_kernel(self._sandbox, self.id))
 
     async def delete(self) -> None:
-        """Ends it."""
+        """Ends the kernel."""
         await self._client.ask(requests.delete_kernel(self._sandbox, self.id))
 
     def __repr__(self) -> str:
@@ -71,7 +74,7 @@ class AsyncKernel:
 
 
 class AsyncKernels:
-    """All interpreters of one sandbox; it starts with `k1`."""
+    """The kernels of one sandbox; the first one is `k1`."""
 
     def __init__(self, client: AsyncClient, sandbox: str) -> None:
         self._client = client
@@ -80,14 +83,14 @@ class AsyncKernels:
     async def create(
         self, *, env: Mapping[str, str] | None = None, directory: str | None = None
     ) -> AsyncKernel:
-        """Starts another interpreter."""
+        """Starts another kernel with the given environment and working directory."""
         created = await self._client.ask(requests.create_kernel(self._sandbox, env, directory))
         return self.get(created.id)
 
     def get(self, id: str) -> AsyncKernel:
-        """Returns a kernel by its id, without asking whether it is there."""
+        """Returns a kernel by its id; does not check that it exists."""
         return AsyncKernel(self._client, self._sandbox, id)
 
     async def list(self) -> Listed:
-        """Returns all of them as they stand."""
+        """Returns the current state of all kernels."""
         return await self._client.ask(requests.list_kernels(self._sandbox))

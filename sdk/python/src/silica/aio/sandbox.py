@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 
 class AsyncSandbox:
-    """One isolated place with its files, processes, limits and end.
+    """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands` and `kernels` are what it holds. In an `async with` block, one that was
-    created is deleted at the end, and one that was connected to is left as it is.
+    `files`, `commands` and `kernels` give access to its parts. An `async with` block deletes a
+    sandbox from `create` at its end, and leaves a sandbox from `connect` running. Methods raise
+    `NotFound` if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it
+    has ended.
     """
 
     def __init__(self, client: AsyncClient, id: str) -> None:
-        """Takes a sandbox by its id, without asking whether it is there."""
+        """Refers to a sandbox by its id; does not check that it exists."""
         self._client = client
         self._owns_client = False
         self._created = False
@@ -62,7 +64,7 @@ class AsyncSandbox:
     ) -> Opening:
         """Creates a sandbox: `async with AsyncSandbox.create(…) as sandbox`, or `await` it.
 
-        Arguments are those of `Sandbox.create`.
+        Arguments and errors are those of `Sandbox.create`.
         """
         build = partial(
             requests.create_sandbox,
@@ -79,7 +81,10 @@ class AsyncSandbox:
 
     @classmethod
     def connect(cls, id: str, *, client: AsyncClient | None = None) -> Opening:
-        """Takes a sandbox that is there; `NotFound` if it is not. To be awaited, as `create`."""
+        """Returns an existing sandbox when awaited or entered, like `create`.
+
+        Raises `NotFound` if there is none with this id.
+        """
         return Opening(cls._opened(send(requests.get_sandbox(id)), client, created=False))
 
     @classmethod
@@ -107,7 +112,11 @@ class AsyncSandbox:
         page_size: int | None = None,
         client: AsyncClient | None = None,
     ) -> AsyncIterator[SandboxInfo]:
-        """Yields this key's sandboxes, page by page; running ones unless `state` says otherwise."""
+        """Yields the sandboxes of this key: running ones, or those in `state`.
+
+        `template` and `metadata` select sandboxes that have these values. The list is requested in
+        pages of `page_size`.
+        """
         flow = flows.list_sandboxes(
             state=state, template=template, metadata=metadata, page_size=page_size
         )
@@ -132,11 +141,13 @@ class AsyncSandbox:
         kernel: str | AsyncKernel | None = None,
         policy: str | None = None,
     ) -> Execution:
-        """Runs a cell and waits for its end. Code that raises is an answer, not an exception.
+        """Runs a cell and waits for its end. Code that fails is reported in the result, not raised.
 
-        Callbacks, plain or asynchronous, hear everything as it happens; what is returned holds as
-        much as the limits allow. A connection that breaks is made again. Being cancelled, or an
-        exception in a callback, interrupts the cell.
+        `timeout` is in seconds of wall-clock time. Callbacks, plain or asynchronous, receive all
+        output, results and errors as they arrive; the returned execution holds as much as the
+        limits allow. A broken connection is reopened. Cancelling the call, or an exception in a
+        callback, interrupts the cell. Raises `PolicyBlocked` if `policy` forbids the code, and
+        `ConnectionLost` if the connection cannot be restored; the cell may then still run.
         """
         id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
         hooks = Hooks(on_stdout, on_stderr, on_result, on_error, on_approval)
@@ -151,37 +162,40 @@ class AsyncSandbox:
         kernel: str | AsyncKernel | None = None,
         policy: str | None = None,
     ) -> AsyncCell:
-        """Runs a cell in the background."""
+        """Starts a cell in the background; arguments are those of `run_code`."""
         id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
         call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
         return self.cell((await self._client.ask(call)).id)
 
     def cell(self, id: str) -> AsyncCell:
-        """Returns a cell by its id, without asking whether it is there."""
+        """Returns a cell by its id; does not check that it exists."""
         return AsyncCell(self._client, self.id, id)
 
     async def cells(self) -> Executions:
-        """Returns the last cells, newest first."""
+        """Returns the last 100 cells, newest first."""
         return await self._client.ask(requests.list_cells(self.id))
 
     async def info(self) -> SandboxInfo:
-        """Returns it as it stands."""
+        """Returns the current state of the sandbox; also after its end."""
         return await self._client.ask(requests.get_sandbox(self.id))
 
     async def usage(self) -> Usage:
-        """Returns what it uses now and used before."""
+        """Returns the current resource usage and its samples of the last hour."""
         return await self._client.ask(requests.usage(self.id))
 
     async def extend(self, ttl_seconds: float) -> None:
-        """Lets it live at least so long from now."""
+        """Extends the lifetime to at least `ttl_seconds` from now; never shortens it."""
         await self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
 
     async def delete(self) -> None:
-        """Ends it: nothing in it runs any more when this returns. One that has ended is fine."""
+        """Ends the sandbox and all its processes; returns when none of them runs any more.
+
+        Does nothing if the sandbox has already ended.
+        """
         await self._client.carry_out(flows.delete_sandbox(self.id))
 
     async def close(self) -> None:
-        """Closes connections of its own and leaves it as it is."""
+        """Closes the connections if no client was given; the sandbox goes on running."""
         if self._owns_client:
             await self._client.close()
 
@@ -198,7 +212,7 @@ class AsyncSandbox:
             if self._created and error is None:
                 await self.delete()
             elif self._created:
-                # What went wrong in the block matters more.
+                # The exception of the block is more important than one of `delete`.
                 with suppress(SilicaError):
                     await self.delete()
         finally:
@@ -209,7 +223,7 @@ class AsyncSandbox:
 
 
 class Opening:
-    """A sandbox that is on its way: await it, or enter it."""
+    """A sandbox that is being created or connected to: await it, or enter it with `async with`."""
 
     def __init__(self, coming: Coroutine[Any, Any, AsyncSandbox]) -> None:
         self._coming = coming

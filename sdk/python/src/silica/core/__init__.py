@@ -1,5 +1,5 @@
-"""What the client knows without touching a socket.
+"""The part of the client that does no I/O.
 
-Here requests are built, answers read, and everything that takes more than one request is written
-down once, as a flow (see `flow`). `silica.client` and `silica.aio.client` carry flows out.
+It builds requests, parses answers, and describes operations of more than one request once, as flows
+(see `flow`). `silica.client` and `silica.aio.client` run the flows.
 """

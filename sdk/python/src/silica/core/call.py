@@ -1,4 +1,4 @@
-"""One request and what to make of its answer, as values."""
+"""A request and the parser of its answer, as values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDEMPOTENT = frozenset({"GET", "PUT", "DELETE"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. Names of `headers` are looked up in lower case."""
+    """A complete answer. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,19 +30,19 @@ class Source(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Bytes in all, or None if nobody knows before the end."""
+        """The size in bytes, or None if it is unknown before the end."""
 
     @property
     def replayable(self) -> bool:
         """Whether `chunks` can be called again, for another attempt."""
 
     def chunks(self) -> Iterator[bytes]:
-        """Reads it from the start. May block."""
+        """Yields the body from its start. May block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """A request. `patience` is how long it may take to answer, in place of the client's timeout."""
+    """A request. `patience`, in seconds, replaces the timeout of the client for the answer."""
 
     method: str
     path: str
@@ -56,40 +56,40 @@ class Call(Generic[T_co]):
 
     @property
     def idempotent(self) -> bool:
-        """Whether doing it twice is the same as doing it once, and the body is there to do so."""
+        """Whether sending the request twice has the effect of once, and its body is repeatable."""
         again = self.body is None or isinstance(self.body, bytes) or self.body.replayable
         return again and (self.repeatable or self.method in _IDEMPOTENT)
 
     def read(self, answer: Answer) -> T_co:
-        """Returns what the answer says, or raises what it complains about."""
+        """Returns the parsed answer, or raises the error that it reports."""
         check(answer)
         return self.parse(answer)
 
 
 def check(answer: Answer) -> None:
-    """Raises the error that the answer stands for, if it does."""
+    """Raises the error that the answer reports, if any."""
     if answer.status not in _GOOD:
         raise error_of(answer)
 
 
 def path_of(*segments: str) -> str:
-    """Joins segments below `/v1`; none of them can reach out of its place."""
+    """Joins segments below `/v1`, escaped; raises ValueError for one that would change the path."""
     for segment in segments:
         if segment in {"", ".", ".."}:
-            raise ValueError(f"{segment!r} is no id")
+            raise ValueError(f"{segment!r} is not a valid id")
     return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
 def nothing(answer: Answer) -> None:
-    """Parses an answer of which only the status matters."""
+    """Parses an answer whose body is not used."""
     del answer
 
 
 def raw(answer: Answer) -> bytes:
-    """Parses an answer that is not JSON."""
+    """Returns the body of an answer that is not JSON."""
     return answer.body
 
 
 def of_stream(answer: Answer) -> None:
-    """Stands in for a parser where the body is read piece by piece."""
-    raise BadAnswer(f"an answer {answer.status} was read whole that should have been streamed")
+    """Is the parser of requests whose body is streamed; always raises."""
+    raise BadAnswer(f"an answer {answer.status} that must be streamed was read as a whole")

@@ -1,4 +1,4 @@
-"""Puts what a cell or a command printed and showed together from its events."""
+"""Collects output and results of a cell or a command from its events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
-from silica.core.flow import Flow, Tell
+from silica.core.flow import Flow, Notify
 from silica.events import Asked, Gap, Raised, Shown, Stderr, Stdout
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from silica.models import ErrorInfo, Result
     from silica.review import Approval
 
-# Characters kept of stdout and of stderr. With more, what the server kept is asked for instead.
+# Characters kept of stdout and of stderr. Of more, the server's copy is requested.
 KEPT_MAX = 16 << 20
 
 OnText = Optional[Callable[[str], Any]]
@@ -25,7 +25,7 @@ OnApproval = Optional[Callable[["Approval"], Any]]
 
 @dataclass(frozen=True, slots=True)
 class PromptHooks:
-    """What the caller wants to hear while a prompt is answered."""
+    """The caller's callbacks for the events of a prompt."""
 
     text: OnText = None
     code: OnText = None
@@ -34,7 +34,7 @@ class PromptHooks:
     approval: OnText = None
 
     def by_event(self) -> dict[str, tuple[Callable[[str], Any], str]]:
-        """Returns the callbacks that were given by event, and which of its fields they hear."""
+        """Returns the given callbacks by event name, each with the field that it receives."""
         named = {
             "text": (self.text, "text"),
             "code": (self.code, "code"),
@@ -51,7 +51,7 @@ class PromptHooks:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the caller wants to hear while it happens."""
+    """The caller's callbacks for the events of a cell or command."""
 
     stdout: OnText = None
     stderr: OnText = None
@@ -59,18 +59,18 @@ class Hooks:
     error: OnError = None
     approval: OnApproval = None
 
-    def tell(self, event: CellEvent | CommandEvent) -> Flow[None]:
+    def notify(self, event: CellEvent | CommandEvent) -> Flow[None]:
         """Calls the callback for an event, if there is one."""
         if isinstance(event, Stdout) and self.stdout:
-            yield Tell(self.stdout, event.text)
+            yield Notify(self.stdout, event.text)
         elif isinstance(event, Stderr) and self.stderr:
-            yield Tell(self.stderr, event.text)
+            yield Notify(self.stderr, event.text)
         elif isinstance(event, Shown) and self.result:
-            yield Tell(self.result, event.result)
+            yield Notify(self.result, event.result)
         elif isinstance(event, Raised) and self.error:
-            yield Tell(self.error, event.error)
+            yield Notify(self.error, event.error)
         elif isinstance(event, Asked) and self.approval:
-            yield Tell(self.approval, event.approval)
+            yield Notify(self.approval, event.approval)
 
 
 class Kept:
@@ -81,24 +81,24 @@ class Kept:
         self._size = 0
 
     def add(self, text: str) -> None:
-        """Takes more, as long as there is room."""
+        """Appends text, unless the bound is exceeded."""
         self._size += len(text)
         if self.whole:
             self._parts.append(text)
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out."""
+        """Whether no text was dropped."""
         return self._size <= KEPT_MAX
 
     @property
     def text(self) -> str:
-        """What was kept."""
+        """The text that was kept."""
         return "".join(self._parts)
 
 
 class Collected:
-    """What was heard. `whole` is false if the server knows it better."""
+    """The output and results received so far. If `whole` is false, the server has more."""
 
     def __init__(self) -> None:
         self.stdout = Kept()
@@ -119,5 +119,5 @@ class Collected:
 
     @property
     def whole(self) -> bool:
-        """Whether everything was heard and kept."""
+        """Whether everything was received and kept."""
         return self.stdout.whole and self.stderr.whole and not self._gaps

@@ -1,4 +1,4 @@
-"""How values show themselves at a prompt: one line that says how it ended, then what came out."""
+"""The repr of results: one line with the outcome, then the output."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from silica.interpretation import Interpretation
     from silica.models import CommandResult, Execution, FileChanges, Result
 
-# What is shown of one text.
+# Characters shown of one text.
 TEXT_MAX = 400
-# How many results or files are shown.
+# Results or files shown.
 ITEMS_MAX = 8
 
 
 def describe_execution(execution: Execution) -> str:
-    """Shows an execution."""
+    """Returns the repr of an execution."""
     ended = execution.outcome or execution.state
     if ended == "exited":
         ended += f" {execution.exit_code}"
@@ -39,7 +39,7 @@ def describe_execution(execution: Execution) -> str:
 
 
 def describe_interpretation(interpretation: Interpretation) -> str:
-    """Shows what came of a prompt."""
+    """Returns the repr of an interpretation."""
     rows = [
         ("prompt", _text(interpretation.prompt)),
         ("code", _text(interpretation.code)),
@@ -52,7 +52,7 @@ def describe_interpretation(interpretation: Interpretation) -> str:
 
 
 def describe_command(result: CommandResult) -> str:
-    """Shows a command's result."""
+    """Returns the repr of a command's result."""
     ended = str(result.outcome or result.state)
     if result.exit_code is not None:
         ended += f" {result.exit_code}"
@@ -61,7 +61,7 @@ def describe_command(result: CommandResult) -> str:
 
 
 def describe_result(result: Result) -> str:
-    """Shows a result."""
+    """Returns the repr of a result."""
     return f"<Result {_result(result)}>"
 
 
@@ -92,7 +92,7 @@ def _sizes(outputs: dict[str, Any]) -> list[str]:
 
 
 def _text(text: str | None) -> str:
-    """Shows text on one line if it has one, indented below each other otherwise."""
+    """Returns text, shortened, with its lines after the first indented."""
     if not text:
         return ""
     return _shortened(text.rstrip("\n")).replace("\n", "\n" + " " * 10)

@@ -1,7 +1,7 @@
 """Reads JSON objects field by field, with types.
 
-Fields that are not known are skipped, so that an older client understands a newer server; one that
-is missing and needed, or of the wrong type, is a `BadAnswer` that names it.
+Unknown fields are ignored, so that an older client works with a newer server. A required field that
+is missing, and any field of the wrong type, raises a `BadAnswer` that names it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Fields:
 
     def __init__(self, values: object, what: str) -> None:
         if not isinstance(values, dict):
-            raise BadAnswer(f"{what} should be an object and is {type(values).__name__}")
+            raise BadAnswer(f"{what} must be a JSON object and is a {type(values).__name__}")
         self._values: dict[str, Any] = values
         self._what = what
 
     @classmethod
     def of(cls, text: str | bytes, what: str) -> Fields:
-        """Parses text that should be one JSON object."""
+        """Parses one JSON object; raises `BadAnswer` if `text` is not one."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -44,7 +44,7 @@ class Fields:
 
     @property
     def values(self) -> dict[str, Any]:
-        """All of it, as it came."""
+        """The JSON object itself."""
         return self._values
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -78,11 +78,11 @@ class Fields:
         return self._or_none(name, bool)
 
     def object(self, name: str) -> dict[str, Any]:
-        """Returns an object as it came; an empty one if it is null or missing."""
+        """Returns an object without parsing it; an empty one if it is null or missing."""
         return self._or_none(name, dict) or {}
 
     def sub(self, name: str) -> Fields:
-        """Returns an object to read on in; an empty one if it is null or missing."""
+        """Returns an object as `Fields`; an empty one if it is null or missing."""
         return Fields(self.object(name), f"{name} of {self._what}")
 
     def sub_or_none(self, name: str, parse: Callable[[Fields], T]) -> T | None:
@@ -99,20 +99,20 @@ class Fields:
         return [self._checked(name, item, str) for item in self._or_none(name, list) or []]
 
     def time_or_none(self, name: str) -> datetime | None:
-        """Returns a moment, with its time zone."""
+        """Returns a time with its time zone, or None if it is null or missing."""
         text = self.text_or_none(name)
         return None if text is None else self._moment(name, text)
 
     def time(self, name: str) -> datetime:
-        """Returns a moment, with its time zone."""
+        """Returns a time with its time zone."""
         return self._moment(name, self.text(name))
 
     def _moment(self, name: str, text: str) -> datetime:
         try:
-            # Python before 3.11 does not know the Z.
+            # Python before 3.11 does not parse the suffix Z.
             return datetime.fromisoformat(text.replace("Z", "+00:00"))
         except ValueError as error:
-            raise BadAnswer(f"{name} of {self._what} is no time: {text!r}") from error
+            raise BadAnswer(f"{name} of {self._what} is not a valid time: {text!r}") from error
 
     def _typed(self, name: str, kind: type[T], default: T | None) -> T:
         value = self._values.get(name, _MISSING if default is None else default)
@@ -127,7 +127,7 @@ class Fields:
         return None if value is None else self._checked(name, value, kind)
 
     def _checked(self, name: str, value: Any, kind: type[T] | tuple[type[T], ...]) -> T:
-        # A boolean is an integer to Python and to nobody else.
+        # In Python a boolean is an instance of int, in JSON it is not a number.
         wrong = isinstance(value, bool) and kind is not bool
         if wrong or not isinstance(value, kind):
             raise BadAnswer(f"{name} of {self._what} is a {type(value).__name__}")
@@ -135,5 +135,5 @@ class Fields:
 
 
 def parsed(what: str, parse: Callable[[Fields], T]) -> Callable[[Answer], T]:
-    """Makes a parser of answers from a parser of objects."""
+    """Returns a parser of answers, from a parser of objects."""
     return lambda answer: parse(Fields.of(answer.body, what))

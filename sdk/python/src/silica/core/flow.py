@@ -1,8 +1,8 @@
-"""Work that takes several steps, written once for blocking and for asynchronous callers.
+"""Operations of several steps, written once for the blocking and the asynchronous client.
 
-A flow is a generator. It yields an effect, something that has to be done outside, and gets back
-what came of it, or the exception. Clients carry effects out, each in its own way; a flow decides
-what comes next and never blocks by itself.
+A flow is a generator. It yields an effect, such as a request to send, and receives the result of
+the effect or its exception. The clients perform the effects; a flow decides on the next one and
+never blocks itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Stream(Protocol):
-    """An answer whose body is still to be read. Only clients know more of it."""
+    """An answer whose body has not been read yet. Each client has its own type of it."""
 
     @property
     def head(self) -> Answer:
@@ -27,21 +27,21 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request; gives the whole `Answer`."""
+    """Sends a request; its result is the complete `Answer`."""
 
     call: Call[object]
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Sends a request; gives a `Stream`, closed with the flow if not before."""
+    """Sends a request; its result is a `Stream`, which is closed with the flow if not before."""
 
     call: Call[object]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Reads more of a stream; gives bytes, none at the end."""
+    """Reads from a stream; its result is bytes, empty at the end."""
 
     stream: Stream
 
@@ -55,13 +55,13 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Waits."""
+    """Waits for `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Notify:
     """Calls the user's callback, and awaits it if it is asynchronous."""
 
     callback: Callable[[Any], object]
@@ -70,26 +70,26 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Calls a function that may block on a local file; gives what it returns."""
+    """Calls a function that may block on a local file; its result is what the function returns."""
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """Hands a value to whoever iterates over the flow."""
+    """Passes a value to the caller that iterates over the flow."""
 
     value: T
 
 
-# What has to be done, as opposed to handed on.
-Outside = Union[Send, Open, Read, Close, Sleep, Tell, Work]
+# The effects that a client performs itself.
+Outside = Union[Send, Open, Read, Close, Sleep, Notify, Work]
 Effect = Union[Outside, Emit[Any]]
 Flow = Generator[Effect, Any, T]
 
 
 def send(call: Call[T]) -> Flow[T]:
-    """Sends a request and returns what the answer says."""
+    """Sends a request and returns the parsed answer."""
     answer: Answer = yield Send(call)
     return call.read(answer)
 
@@ -108,7 +108,7 @@ def work(function: Callable[[], T]) -> Flow[T]:
 
 
 class Progress(Generic[T]):
-    """How far a flow has come. What an effect came to is left in `value` or `error`."""
+    """The state of a flow. The client stores the result of an effect in `value` or `error`."""
 
     def __init__(self, flow: Flow[T]) -> None:
         self._flow = flow
@@ -117,7 +117,7 @@ class Progress(Generic[T]):
         self._result: list[T] = []
 
     def advance(self) -> Effect | None:
-        """Returns the next effect, or None when the flow is through."""
+        """Returns the next effect, or None at the end of the flow."""
         value, error = self.value, self.error
         self.value = self.error = None
         try:
@@ -128,14 +128,14 @@ class Progress(Generic[T]):
 
     @property
     def over(self) -> bool:
-        """Whether the flow has returned or raised, and takes nothing more."""
+        """Whether the flow has returned or raised."""
         return inspect.getgeneratorstate(self._flow) == inspect.GEN_CLOSED
 
     @property
     def result(self) -> T:
-        """What the flow returned."""
+        """The return value of the flow."""
         return self._result[0]
 
     def close(self) -> None:
-        """Gives the flow up, if it is not through."""
+        """Ends the flow, if it has not ended."""
         self._flow.close()

@@ -1,4 +1,4 @@
-"""Everything that takes more than one request, once for both clients; see `flow`."""
+"""The operations that take more than one request, written once for both clients; see `flow`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Union
 from silica.core import archive, requests
 from silica.core.call import Answer
 from silica.core.collect import Collected, Hooks, PromptHooks
-from silica.core.flow import Close, Emit, Flow, Read, Sleep, Tell, open_stream, send, work
+from silica.core.flow import Close, Emit, Flow, Notify, Read, Sleep, open_stream, send, work
 from silica.core.follow import RESUME_ATTEMPTS, E, Followed, Follower
 from silica.core.local import FileSource, LocalPath, ObjectSource, PartFile, Sink, target_of
 from silica.core.problem import error_of
@@ -46,10 +46,10 @@ from silica.models import CommandResult, Entry, Execution, Shared
 if TYPE_CHECKING:
     from silica.core.call import Call, Source
 
-# Bytes of a download that are gathered before they are written.
+# Bytes of a download that are buffered before they are written.
 WRITE_BYTES = 1 << 20
 
-# An answer that comes sooner than this to a request to wait was not waited for.
+# If a request with `wait` is answered sooner than this, the server did not wait.
 SHORT_WAIT_SECONDS = 0.1
 
 # Text, bytes, or the path of a local file.
@@ -64,7 +64,7 @@ _DISCONNECTED = (CannotConnect, ConnectionLost, TimedOut)
 
 
 def run_code(sandbox: str, code: str, options: CellOptions, hooks: Hooks) -> Flow[Execution]:
-    """Runs code and tells what happens while it runs. Given up, it is interrupted."""
+    """Runs a cell and passes its events to the callbacks. If the flow ends early, interrupts it."""
     follower = Follower(_cells(sandbox))
     collected = Collected()
     begin = follower.begin(requests.stream_cell(sandbox, code, options))
@@ -83,7 +83,7 @@ def run_code(sandbox: str, code: str, options: CellOptions, hooks: Hooks) -> Flo
 
 
 def cell_events(sandbox: str, cell: str, after: int) -> Flow[None]:
-    """Emits the events of a cell to its end."""
+    """Emits the events of a cell until it ends."""
     yield from _emit_all(Follower(_cells(sandbox), id=cell, after=after))
 
 
@@ -101,9 +101,10 @@ def interpret(
     files: Mapping[str, Given] | None,
     hooks: PromptHooks,
 ) -> Flow[Interpretation]:
-    """Has a prompt answered, and tells what happens on the way if somebody listens.
+    """Sends a prompt and returns the answer; with callbacks, also passes its events to them.
 
-    Whoever leaves stops the model and the code, so a connection that breaks cannot be made again.
+    The server stops the model and the code when the connection ends, so a broken connection cannot
+    be resumed.
     """
     callbacks = hooks.by_event()
     contents = yield from _contents(files)
@@ -120,9 +121,9 @@ def interpret(
             if message.event == "problem":
                 status = fields_of(message).whole("status")
                 raise error_of(Answer(status, {}, message.data.encode()))
-            if heard := callbacks.get(message.event):
-                callback, field = heard
-                yield Tell(callback, fields_of(message).text(field))
+            if found := callbacks.get(message.event):
+                callback, field = found
+                yield Notify(callback, fields_of(message).text(field))
     raise ConnectionLost("the connection broke before the prompt was answered")
 
 
@@ -137,7 +138,7 @@ def run_command(
     stdin: str | bytes | None,
     hooks: Hooks,
 ) -> Flow[CommandResult]:
-    """Runs a command and tells what it prints. Given up, it is killed."""
+    """Runs a command and passes its events to the callbacks. If the flow ends early, kills it."""
     follower = Follower(_commands(sandbox))
     collected = Collected()
     begin = _begin_command(follower, sandbox, command, options, stdin)
@@ -151,7 +152,7 @@ def run_command(
 
 
 def command_events(sandbox: str, command: str, after: int) -> Flow[None]:
-    """Emits the events of a command to its end."""
+    """Emits the events of a command until it ends."""
     yield from _emit_all(Follower(_commands(sandbox), id=command, after=after))
 
 
@@ -176,7 +177,7 @@ def _begin_command(
     )
     follower.id = started.id
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    # It may end without reading all of it, as `head` does.
+    # The command may end without reading all its input, as `head` does.
     with suppress(Conflict):
         yield from send(requests.send_stdin(sandbox, started.id, data, close=True))
 
@@ -191,12 +192,12 @@ def _kill(sandbox: str, command: str) -> Call[None]:
 def create_sandbox(
     build: Callable[..., Call[Any]], inputs: Mapping[str, Given | Shared] | None
 ) -> Flow[Any]:
-    """Creates a sandbox with inputs, which may be local files."""
+    """Creates a sandbox; reads the inputs that are local files."""
     return (yield from send(build(inputs=(yield from _contents(inputs)))))
 
 
 def run(build: Callable[..., Call[Any]], files: Mapping[str, Given] | None) -> Flow[Any]:
-    """Runs code once, with files, which may be local ones."""
+    """Runs code once; reads the files that are local."""
     return (yield from send(build(files=(yield from _contents(files)))))
 
 
@@ -223,7 +224,7 @@ def list_sandboxes(
 
 
 def delete_sandbox(sandbox: str) -> Flow[None]:
-    """Ends a sandbox, or finds that it has ended."""
+    """Ends a sandbox; does nothing if it has ended."""
     with suppress(NotFound, SandboxEnded):
         yield from send(requests.delete_sandbox(sandbox))
 
@@ -232,7 +233,7 @@ def delete_sandbox(sandbox: str) -> Flow[None]:
 
 
 def exists(sandbox: str, path: str) -> Flow[bool]:
-    """Finds out whether there is something at a path."""
+    """Returns whether a path exists in the sandbox."""
     try:
         yield from send(requests.stat_file(sandbox, path))
     except NotFound as error:
@@ -245,7 +246,7 @@ def exists(sandbox: str, path: str) -> Flow[bool]:
 def upload(
     sandbox: str, local: LocalPath | BinaryIO, path: str | None, mode: int | None
 ) -> Flow[Entry]:
-    """Sends a local file, piece by piece."""
+    """Uploads a local file in pieces."""
     source: Source
     if isinstance(local, (str, os.PathLike)):
         source = yield from work(partial(FileSource.of, local))
@@ -257,7 +258,7 @@ def upload(
 
 
 def download(sandbox: str, path: str, local: LocalPath | None) -> Flow[Path]:
-    """Fetches a file, piece by piece; it appears when it is whole."""
+    """Downloads a file in pieces; the local file appears when it is complete."""
     part = yield from work(lambda: PartFile(target_of(local, path)))
     try:
         yield from _copy(requests.stream_file(sandbox, path), part)
@@ -268,12 +269,12 @@ def download(sandbox: str, path: str, local: LocalPath | None) -> Flow[Path]:
 
 
 def download_into(sandbox: str, path: str, sink: Sink) -> Flow[None]:
-    """Fetches a file into something open for writing."""
+    """Downloads a file into an object open for writing."""
     yield from _copy(requests.stream_file(sandbox, path), sink)
 
 
 def upload_directory(sandbox: str, local: LocalPath, path: str) -> Flow[None]:
-    """Sends what is in a local directory; it waits in a temporary file, not in memory."""
+    """Uploads the content of a local directory, through a temporary file."""
     with tempfile.TemporaryFile() as packed:
         yield from work(partial(archive.pack, Path(local), packed))
         packed.seek(0)
@@ -282,7 +283,7 @@ def upload_directory(sandbox: str, local: LocalPath, path: str) -> Flow[None]:
 
 
 def download_directory(sandbox: str, path: str, local: LocalPath) -> Flow[Path]:
-    """Fetches what is in a directory; nothing is unpacked before all of it is here."""
+    """Downloads the content of a directory; unpacks it when the whole archive has arrived."""
     with tempfile.TemporaryFile() as packed:
         yield from _copy(requests.stream_archive(sandbox, path), packed)
         packed.seek(0)
@@ -303,7 +304,7 @@ def _copy(call: Call[object], sink: Sink) -> Flow[None]:
 
 
 def _contents(given: Mapping[str, Any] | None) -> Flow[dict[str, Any]]:
-    """Reads the local files among what was given."""
+    """Returns the values of `given`, with paths replaced by the content of the local files."""
     contents: dict[str, Any] = {}
     for name, value in (given or {}).items():
         is_path = isinstance(value, os.PathLike)
@@ -314,11 +315,11 @@ def _contents(given: Mapping[str, Any] | None) -> Flow[dict[str, Any]]:
 def _name_of(file: BinaryIO) -> str:
     name = getattr(file, "name", None)
     if not isinstance(name, str):
-        raise TypeError("what is sent has no name of its own; say where it goes with path=…")
+        raise TypeError("the file object has no name; give the target with path=…")
     return Path(name).name
 
 
-# What cells and commands have in common
+# Common to cells and commands
 
 
 def _cells(sandbox: str) -> Followed[CellEvent]:
@@ -338,16 +339,16 @@ def _watch(
     collected: Collected,
     stop: Callable[[str], Call[None]],
 ) -> Flow[E | None]:
-    """Follows to the end and returns the last event; stops what runs if the caller gives up.
+    """Reads events to the end and returns the last one; sends `stop` if the caller raises.
 
-    A connection that is lost is no reason to stop it: it runs on and can be asked for.
+    A lost connection does not stop the cell or command: it runs on, and its state can be requested.
     """
     last: E | None = None
     try:
         yield from begin
         while (event := (yield from follower.next())) is not None:
             collected.take(event)
-            yield from hooks.tell(event)
+            yield from hooks.notify(event)
             last = event
     except (GeneratorExit, *_DISCONNECTED):
         raise
@@ -359,16 +360,16 @@ def _watch(
 
 
 def _quietly(call: Call[None]) -> Flow[None]:
-    """Sends a request on the way out of an exception, which matters more than this one's."""
+    """Sends a request while another exception is raised, and ignores its own failure."""
     with suppress(SilicaError):
         yield from send(call)
 
 
 def _as_kept(result: W, collected: Collected, asked: Call[W]) -> Flow[W]:
-    """Returns the result as the server would tell it.
+    """Returns the result as the server has it.
 
-    Where output was cut or missed, what the server kept is better than what was heard, so that
-    the same code gives the same result whether somebody listened or not.
+    If output was truncated or lost, the server's copy replaces the received one, so that the result
+    does not depend on how the client read the events.
     """
     cut = result.truncated.stdout or result.truncated.stderr
     if collected.whole and not cut:
@@ -376,7 +377,7 @@ def _as_kept(result: W, collected: Collected, asked: Call[W]) -> Flow[W]:
     try:
         return (yield from send(asked))
     except SilicaError:
-        # It may have been the last thing the sandbox did.
+        # The sandbox may have ended with this cell or command.
         return result
 
 
@@ -403,7 +404,7 @@ def _wait(ask: Callable[[float], Call[W]], what: str, timeout: float | None) -> 
         if found.done:
             return found
         if deadline is not None and time.monotonic() >= deadline:
-            raise TimedOut(f"{what} did not end within {timeout} s; it runs on")
+            raise TimedOut(f"{what} did not end within {timeout} s; it is still running")
         if time.monotonic() - asked_at < SHORT_WAIT_SECONDS:
-            # The server did not wait, or not for long; asking again at once would be a busy loop.
+            # The server did not wait; repeating the request at once would be a busy loop.
             yield Sleep(SHORT_WAIT_SECONDS)

@@ -1,8 +1,8 @@
-"""Follows the events of a cell or a command to their end, through broken connections.
+"""Reads the events of a cell or a command to the end, and resumes after broken connections.
 
-Events are numbered. A stream that breaks is opened again after the last number that was heard, so
-nothing is missed and nothing is heard twice. The one thing that cannot be made good is a break
-before the server has said which cell it is.
+Events are numbered. A broken stream is reopened after the last number that was received, so no
+event is lost or repeated. It cannot be resumed if it breaks before the server has sent the id of
+the cell or command.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Union[CellEvent, CommandEvent])
 
-# Breaks in a row, without a byte in between, after which following is given up.
+# Consecutive failures, without a byte received between them, after which the stream is abandoned.
 RESUME_ATTEMPTS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Followed(Generic[E]):
-    """What is followed: how its events are read, asked for again, and its state found out."""
+    """How to parse the events of a cell or command, to request them, and to request its state."""
 
     noun: str
     read: Callable[[Message], E | None]
@@ -38,7 +38,7 @@ class Followed(Generic[E]):
 
 
 class Follower(Generic[E]):
-    """One client's view of one cell or command. `id` is empty until it is known."""
+    """Reads the events of one cell or command. `id` is empty until it is known."""
 
     def __init__(self, followed: Followed[E], *, id: str = "", after: int = 0) -> None:
         self.id = id
@@ -52,7 +52,7 @@ class Follower(Generic[E]):
         self._finished = False
 
     def begin(self, call: Call[object]) -> Flow[None]:
-        """Starts what is to be followed, by the request that also streams it."""
+        """Sends the request that starts the cell or command and streams its events."""
         self._stream = yield from open_stream(call)
         self.id = self.id or _named_by(self._stream.head)
 
@@ -68,7 +68,7 @@ class Follower(Generic[E]):
         return event
 
     def _fill(self) -> Flow[None]:
-        """Takes in what the stream has, or gets a stream that has something."""
+        """Reads from the stream; opens or reopens it if needed."""
         broken: Exception | None = None
         try:
             if self._stream is None:
@@ -82,11 +82,11 @@ class Follower(Generic[E]):
             yield from self._recover(broken)
 
     def _take(self, piece: bytes) -> None:
-        # Also a comment is a sign of life.
+        # Any bytes, also a comment, show that the connection works.
         self._failures = 0
         for message in self._parser.feed(piece):
             number = number_of(message)
-            # A gap has nothing of its own to be heard twice, and may come without a number.
+            # A gap may have no number, and receiving it twice is harmless.
             if number <= self._after and message.event != "gap":
                 continue
             self._after = max(number, self._after)
@@ -99,13 +99,13 @@ class Follower(Generic[E]):
             self._waiting.append(event)
 
     def _recover(self, broken: Exception | None) -> Flow[None]:
-        """Gets ready to open the stream again, or finds that there is nothing more to hear."""
+        """Waits before the stream is reopened, or finds that the cell or command has ended."""
         silent = not self._heard_on_stream
         yield from self._close()
         if not self.id:
             raise ConnectionLost(
-                f"the connection broke before the server named the {self._followed.noun}; "
-                "it may or may not be running"
+                f"the connection broke before the server sent the id of the {self._followed.noun}; "
+                "it may be running"
             ) from broken
         if broken is None and silent and (yield from send(self._followed.is_done(self.id))):
             self._finished = True
@@ -113,8 +113,8 @@ class Follower(Generic[E]):
         self._failures += 1
         if self._failures > RESUME_ATTEMPTS:
             raise ConnectionLost(
-                f"the connection broke {self._failures} times in a row; "
-                f"{self._followed.noun} {self.id} may still be running and can be asked for"
+                f"the connection broke {self._failures} times in a row; {self._followed.noun} "
+                f"{self.id} may still be running, and its state can be requested by its id"
             ) from broken
         yield Sleep(pause(self._failures))
 
@@ -126,5 +126,5 @@ class Follower(Generic[E]):
 
 
 def _named_by(head: Answer) -> str:
-    """Returns the id that the head of a stream carries, if it does, before any event has come."""
+    """Returns the id in the Location header of a stream, which precedes the first event."""
     return head.headers.get("location", "").rstrip("/").rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""What both clients tell httpx, and what they make of its exceptions. Opens nothing itself."""
+"""The httpx settings of both clients, and the translation of its exceptions; no I/O."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ CONNECT_PATIENCE = 5.0
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_RETRIES = 3
 CONNECTIONS_MAX = 1000
-# Shorter than servers keep an idle connection, so that none is used just as it is closed.
+# Shorter than servers keep idle connections, so that no request meets one that is being closed.
 IDLE_CONNECTION_SECONDS = 10.0
 
-# A peer that has vanished is noticed after 15 + 5 * 5 seconds, however long an answer may take.
+# A peer that has disappeared is detected after 15 + 5 * 5 seconds, however long an answer may take.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 5))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the server is and how to talk to it. The key is never shown."""
+    """The address of the server and how to connect to it. The repr omits the key."""
 
     url: str
     key: str | None = field(repr=False)
@@ -48,24 +48,24 @@ class Settings:
 
     @classmethod
     def of(cls, url: str | None, key: str | None, timeout: float, retries: int) -> Settings:
-        """Takes what is given, and from the environment what is not."""
+        """Builds settings from arguments, or from the environment where they are missing."""
         url = url or os.environ.get("SILICA_URL") or DEFAULT_URL
         scheme, _, rest = url.partition("://")
         if scheme not in {"http", "https"} or not rest:
-            raise ValueError(f"{url!r} is no address of a server; it looks like {DEFAULT_URL}")
+            raise ValueError(f"{url!r} is not the URL of a server; it must look like {DEFAULT_URL}")
         return cls(url.rstrip("/"), key or os.environ.get("SILICA_KEY"), timeout, retries)
 
     def client_arguments(self) -> dict[str, Any]:
-        """Returns the arguments that both of httpx's clients take."""
+        """Returns the arguments for either httpx client."""
         headers = {"user-agent": f"silica-python/{__version__}", "accept-encoding": "identity"}
         if self.key:
             headers["x-api-key"] = self.key
         return {"headers": headers, "follow_redirects": False, "trust_env": False}
 
     def transport_arguments(self) -> dict[str, Any]:
-        """Returns the arguments that both of httpx's transports take."""
+        """Returns the arguments for either httpx transport."""
         return {
-            # Reading the certificates takes longer than many a cell; without TLS nobody needs them.
+            # Loading the certificates takes longer than many cells, and only TLS needs them.
             "verify": self.url.startswith("https://"),
             "limits": httpx.Limits(
                 max_connections=CONNECTIONS_MAX,
@@ -98,24 +98,24 @@ class Settings:
         return arguments
 
     def translated(self, error: httpx.HTTPError) -> SilicaError:
-        """Returns our name for what httpx met."""
+        """Returns the exception of this package for one of httpx."""
         words = str(error) or type(error).__name__
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
             return CannotConnect(
-                f"cannot reach a Silica server at {self.url} ({words}); is `silica serve` running? "
-                "Another address can be given as url=… or in SILICA_URL"
+                f"cannot connect to {self.url} ({words}); start the server with `silica serve`, or "
+                "set its address with url=… or SILICA_URL"
             )
         if isinstance(error, httpx.TimeoutException):
             return TimedOut(f"the server at {self.url} did not answer in time")
         if isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol)):
-            return BadRequest(f"the request cannot be sent: {words}")
+            return BadRequest(f"the request is invalid and was not sent: {words}")
         if isinstance(error, httpx.TransportError):
             return ConnectionLost(f"the connection to {self.url} broke: {words}")
-        return BadAnswer(f"the answer of {self.url} cannot be read: {words}")
+        return BadAnswer(f"the answer of {self.url} is invalid: {words}")
 
 
 def socket_options() -> list[tuple[int, int, int]]:
-    """Sends small requests at once, and notices a peer that has vanished."""
+    """Returns options that send small requests at once and detect a peer that has disappeared."""
     options = [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -127,5 +127,5 @@ def socket_options() -> list[tuple[int, int, int]]:
 
 
 def _query(fields: Mapping[str, str]) -> str:
-    # A space is %20 everywhere, and a + only to some.
+    # Every server decodes %20 as a space, but not every server decodes +.
     return "?" + urlencode(fields, quote_via=quote, safe="") if fields else ""

@@ -1,4 +1,4 @@
-"""The caller's own files: bodies that are read while they are sent, and files that arrive whole."""
+"""Local files: sources that are read while they are sent, and targets that appear when complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LocalPath = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A file that is opened when it is sent."""
+    """A local file that is opened when it is sent."""
 
     path: Path
     size: int
@@ -25,24 +25,24 @@ class FileSource:
 
     @classmethod
     def of(cls, path: LocalPath) -> FileSource:
-        """Looks at the file; only a regular one can be sent by name."""
+        """Checks the file; raises OSError if it is not a regular file."""
         status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(f"{os.fspath(path)} is a directory; send it with upload_dir")
         if not stat.S_ISREG(status.st_mode):
             raise OSError(
-                f"{os.fspath(path)} is not a regular file; open it and send what you opened"
+                f"{os.fspath(path)} is not a regular file; open it and pass the open file"
             )
         return cls(Path(path), status.st_size)
 
     def chunks(self) -> Iterator[bytes]:
-        """Reads it from the start."""
+        """Yields the content from the start."""
         with self.path.open("rb") as file:
             yield from _exactly(file, self.size, str(self.path))
 
 
 class ObjectSource:
-    """Something open for reading, from where it stands."""
+    """An object open for reading, from its current position."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -55,11 +55,11 @@ class ObjectSource:
 
     @property
     def replayable(self) -> bool:
-        """Whether it can be wound back."""
+        """Whether the object can seek back to its start position."""
         return self._start is not None
 
     def chunks(self) -> Iterator[bytes]:
-        """Reads it from where it stood."""
+        """Yields the content from the start position."""
         if self._start is None or self.size is None:
             yield from _all(self._file)
         else:
@@ -68,14 +68,14 @@ class ObjectSource:
 
 
 class Sink(Protocol):
-    """Where a download goes."""
+    """The target of a download."""
 
     def write(self, data: bytes, /) -> object:
-        """Takes the next bytes."""
+        """Appends bytes."""
 
 
 class PartFile:
-    """A file that appears under its name only when it is whole."""
+    """A file that appears under its name only when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,22 +83,22 @@ class PartFile:
         self._file = self._part.open("xb")
 
     def write(self, data: bytes, /) -> None:
-        """Takes the next bytes."""
+        """Appends bytes."""
         self._file.write(data)
 
     def commit(self) -> None:
-        """Puts it in place, over what was there."""
+        """Moves the file to its name; replaces an existing file."""
         self._file.close()
         self._part.replace(self.path)
 
     def discard(self) -> None:
-        """Leaves nothing of it; after `commit`, does nothing."""
+        """Removes the incomplete file; does nothing after `commit`."""
         self._file.close()
         self._part.unlink(missing_ok=True)
 
 
 def target_of(local: LocalPath | None, remote: str) -> Path:
-    """Returns where a download goes: into a directory, to a path, or here under its own name."""
+    """Returns the path of a download: in a directory, at a path, or here under the remote name."""
     name = remote.rstrip("/").rsplit("/", 1)[-1]
     if local is None:
         return Path(name)
@@ -111,12 +111,12 @@ def _all(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _exactly(file: BinaryIO, size: int, name: str) -> Iterator[bytes]:
-    """Reads as much as was announced: a file that grows is cut, one that shrinks cannot be sent."""
+    """Yields `size` bytes, the announced length; raises OSError if the file became shorter."""
     left = size
     while left:
         chunk = _read(file, min(left, CHUNK_BYTES))
         if not chunk:
-            raise OSError(f"{name} became shorter while it was sent")
+            raise OSError(f"{name} became shorter while it was being sent")
         left -= len(chunk)
         yield chunk
 

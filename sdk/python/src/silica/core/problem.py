@@ -1,6 +1,6 @@
-"""Which exception an answer with an error status becomes.
+"""Maps an answer with an error status to an exception.
 
-Decided by its `code`, and by its status where the code is not known here.
+The `code` of the answer decides, or its status if the code is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from silica.review import Finding
 if TYPE_CHECKING:
     from silica.core.call import Answer
 
-# What is shown of an error that is not JSON, say from a proxy in between.
+# Bytes shown of an error that is not JSON, for example from a proxy.
 EXCERPT_MAX = 200
 
 _BY_CODE: dict[str, type[SilicaError]] = {
@@ -68,7 +68,7 @@ _SERVER_FAULTS = range(500, 600)
 
 
 def error_of(answer: Answer) -> SilicaError:
-    """Returns the exception that an answer with an error status stands for."""
+    """Returns the exception for an answer with an error status."""
     parsed = _parsed(answer.body)
     problem = {key: value for key, value in parsed.items() if isinstance(value, str)}
     code = problem.get("code")
@@ -86,7 +86,7 @@ def error_of(answer: Answer) -> SilicaError:
 
 
 def retry_after(answer: Answer) -> float | None:
-    """Returns the seconds of `Retry-After`; a date, which Silica never sends, counts as none."""
+    """Returns the seconds of `Retry-After`; None for a date, which Silica never sends."""
     try:
         seconds = float(answer.headers.get("retry-after", ""))
     except ValueError:
@@ -101,7 +101,7 @@ def _by_range(status: int) -> type[SilicaError]:
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
-    """Returns a `problem+json` body; nothing if it is none."""
+    """Returns a `problem+json` body; an empty dict if it is not one."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""One function for each thing the API can be asked, returning the request for it.
+"""One function for each request of the API, which returns the `Call`.
 
-Nothing is sent here, and no local file is opened: what a request carries is given to it.
+Nothing is sent here, and no local file is opened.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from silica.review import Approval
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# An answer that waits for code to end may take as long as the code. A server that is gone is
-# noticed by the connection (see `silica.core.http`), so this only has to be longer than any cell.
+# An answer that waits for code may take as long as the code. TCP keepalive detects a server that
+# has disappeared (see `silica.core.http`), so this only has to be longer than any cell.
 RUN_PATIENCE = 24 * 3600.0
-# Event streams carry a sign of life every few seconds; one that has none for so long is broken.
+# The server sends a comment on event streams every few seconds; one silent for this long is broken.
 EVENTS_PATIENCE = 120.0
-# How long one request waits for an end; the next takes over.
+# How long one request waits for the end of a cell or command; then the next is sent.
 WAIT_SECONDS = 20.0
-# An interrupt that nobody waits for any more, on the way out of an exception.
+# The timeout of an interrupt that is sent while an exception is raised.
 INTERRUPT_PATIENCE = 5.0
 
 Content = Union[str, bytes]
@@ -58,21 +58,21 @@ class Page:
 
 
 def given(**fields: object) -> dict[str, object]:
-    """Keeps the fields that were given; the server knows the defaults of the others."""
+    """Returns the fields that are not None; the server has defaults for the others."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def content_of(content: Content) -> dict[str, object]:
-    """Text goes as it is, bytes in base 64."""
+    """Returns the request fields of a content: text as text, bytes as base64."""
     if isinstance(content, str):
         return {"content": content}
     return {"content_base64": base64.b64encode(content).decode("ascii")}
 
 
 def normal(path: str) -> str:
-    """Takes out of a path what means nothing: `.` and doubled slashes.
+    """Removes `.` and repeated slashes from a path.
 
-    What `..` means depends on links, so it is left for the server to refuse.
+    The meaning of `..` depends on links, so it is kept, and the server rejects it.
     """
     parts = "/".join(part for part in path.split("/") if part not in {"", "."})
     if path.startswith("/"):
@@ -95,7 +95,7 @@ def run(
     outputs: Sequence[str] | None,
     policy: str | None,
 ) -> Call[Run]:
-    """Runs code in a sandbox of its own."""
+    """Runs code in a new sandbox."""
     body = given(
         code=code,
         template=template,
@@ -111,10 +111,10 @@ def run(
 
 
 def interpret(
-    prompt: str, *, files: Mapping[str, Content], stream: bool, **wishes: object
+    prompt: str, *, files: Mapping[str, Content], stream: bool, **options: object
 ) -> Call[Interpretation]:
-    """Asks for an answer to a prompt, whole or as a stream of events."""
-    body = given(prompt=prompt, files=_files_in(files), **wishes)
+    """Sends a prompt; the answer is one object or a stream of events."""
+    body = given(prompt=prompt, files=_files_in(files), **options)
     parse = parsed("the interpretation", Interpretation.parse)
     return Call(
         "POST",
@@ -164,19 +164,19 @@ def list_sandboxes(
     limit: int | None,
     page: str | None,
 ) -> Call[Page]:
-    """Asks for one page of sandboxes."""
+    """Requests one page of sandboxes."""
     query = _query(state=state, template=template, limit=limit, page=page)
     query.update({f"metadata.{key}": value for key, value in (metadata or {}).items()})
     return Call("GET", "/v1/sandboxes", parsed("the list of sandboxes", _page), query=query)
 
 
 def get_sandbox(sandbox: str) -> Call[SandboxInfo]:
-    """Asks for a sandbox."""
+    """Requests a sandbox."""
     return Call("GET", path_of("sandboxes", sandbox), _sandbox)
 
 
 def extend_sandbox(sandbox: str, ttl_seconds: float) -> Call[SandboxInfo | None]:
-    """Lets a sandbox live at least so long from now."""
+    """Extends the lifetime of a sandbox to at least `ttl_seconds` from now."""
     return Call(
         "POST",
         path_of("sandboxes", sandbox, "extend"),
@@ -192,7 +192,7 @@ def delete_sandbox(sandbox: str) -> Call[None]:
 
 
 def usage(sandbox: str) -> Call[Usage]:
-    """Asks what a sandbox uses."""
+    """Requests the resource usage of a sandbox."""
     return Call("GET", path_of("sandboxes", sandbox, "usage"), parsed("the usage", Usage.parse))
 
 
@@ -200,20 +200,20 @@ def usage(sandbox: str) -> Call[Usage]:
 
 
 def list_kernels(sandbox: str) -> Call[list[KernelInfo]]:
-    """Asks for all kernels."""
+    """Requests all kernels."""
     return Call("GET", path_of("sandboxes", sandbox, "kernels"), _many("kernels", KernelInfo.parse))
 
 
 def create_kernel(
     sandbox: str, env: Mapping[str, str] | None, directory: str | None
 ) -> Call[KernelInfo]:
-    """Starts another interpreter."""
+    """Starts another kernel."""
     path = path_of("sandboxes", sandbox, "kernels")
     return Call("POST", path, _kernel, json=given(env=env, directory=directory))
 
 
 def get_kernel(sandbox: str, kernel: str) -> Call[KernelInfo]:
-    """Asks for a kernel."""
+    """Requests a kernel."""
     return Call("GET", path_of("sandboxes", sandbox, "kernels", kernel), _kernel)
 
 
@@ -223,13 +223,13 @@ def delete_kernel(sandbox: str, kernel: str) -> Call[None]:
 
 
 def interrupt_kernel(sandbox: str, kernel: str) -> Call[None]:
-    """Interrupts whatever a kernel runs."""
+    """Interrupts the cell that a kernel is running."""
     path = path_of("sandboxes", sandbox, "kernels", kernel, "interrupt")
     return Call("POST", path, nothing)
 
 
 def restart_kernel(sandbox: str, kernel: str) -> Call[None]:
-    """Gives a kernel a new interpreter."""
+    """Replaces the interpreter of a kernel with a new one."""
     path = path_of("sandboxes", sandbox, "kernels", kernel, "restart")
     return Call("POST", path, nothing)
 
@@ -239,14 +239,14 @@ def restart_kernel(sandbox: str, kernel: str) -> Call[None]:
 
 @dataclass(frozen=True, slots=True)
 class CellOptions:
-    """How a cell is to run."""
+    """The options of a cell."""
 
     kernel: str | None = None
     timeout: float | None = None
     policy: str | None = None
 
     def body(self, code: str, *, background: bool | None = None) -> dict[str, object]:
-        """Returns the request's fields."""
+        """Returns the body of the request."""
         return given(
             code=code,
             kernel=self.kernel,
@@ -257,25 +257,25 @@ class CellOptions:
 
 
 def start_cell(sandbox: str, code: str, options: CellOptions) -> Call[Execution]:
-    """Runs code in the background."""
+    """Starts a cell in the background."""
     body = options.body(code, background=True)
     return Call("POST", path_of("sandboxes", sandbox, "cells"), _cell, json=body)
 
 
 def stream_cell(sandbox: str, code: str, options: CellOptions) -> Call[object]:
-    """Runs code and streams its events."""
+    """Runs a cell and streams its events."""
     body = options.body(code)
     path = path_of("sandboxes", sandbox, "cells")
     return Call("POST", path, of_stream, json=body, headers=_EVENTS, patience=EVENTS_PATIENCE)
 
 
 def list_cells(sandbox: str) -> Call[list[Execution]]:
-    """Asks for the last cells, newest first."""
+    """Requests the last cells, newest first."""
     return Call("GET", path_of("sandboxes", sandbox, "cells"), _many("cells", Execution.parse))
 
 
 def get_cell(sandbox: str, cell: str, *, wait: float | None = None) -> Call[Execution]:
-    """Asks for a cell, or waits a while for its end."""
+    """Requests a cell; with `wait`, the server waits up to so many seconds for its end."""
     path = path_of("sandboxes", sandbox, "cells", cell)
     return Call("GET", path, _cell, query=_wait(wait), patience=_patience(wait))
 
@@ -286,7 +286,7 @@ def cell_events(sandbox: str, cell: str, after: int) -> Call[object]:
 
 
 def cell_is_done(sandbox: str, cell: str) -> Call[bool]:
-    """Asks whether a cell has ended."""
+    """Requests whether a cell has ended."""
     return Call("GET", path_of("sandboxes", sandbox, "cells", cell), lambda one: _cell(one).done)
 
 
@@ -297,7 +297,7 @@ def interrupt_cell(sandbox: str, cell: str) -> Call[None]:
 
 
 def extend_cell(sandbox: str, cell: str, seconds: float) -> Call[None]:
-    """Gives a cell more time."""
+    """Adds seconds to the time limit of a cell."""
     path = path_of("sandboxes", sandbox, "cells", cell, "extend")
     return Call("POST", path, nothing, json={"seconds": seconds})
 
@@ -307,7 +307,7 @@ def extend_cell(sandbox: str, cell: str, seconds: float) -> Call[None]:
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """How a command is run."""
+    """The options of a command."""
 
     env: Mapping[str, str] | None = None
     directory: str | None = None
@@ -316,7 +316,7 @@ class CommandOptions:
     terminal: tuple[int, int] | None = None
 
     def body(self, command: Command, *, background: bool) -> dict[str, object]:
-        """Returns what is sent."""
+        """Returns the body of the request."""
         what = {"command": command} if isinstance(command, str) else {"arguments": list(command)}
         return {
             **what,
@@ -332,7 +332,7 @@ class CommandOptions:
 
 
 def start_command(sandbox: str, command: Command, options: CommandOptions) -> Call[CommandResult]:
-    """Runs a command in the background."""
+    """Starts a command in the background."""
     path = path_of("sandboxes", sandbox, "commands")
     return Call("POST", path, _command, json=options.body(command, background=True))
 
@@ -350,13 +350,13 @@ def stream_command(sandbox: str, command: Command, options: CommandOptions) -> C
 
 
 def list_commands(sandbox: str) -> Call[list[CommandResult]]:
-    """Asks for the commands that run and the last that ended."""
+    """Requests the running commands, and those that ended last."""
     path = path_of("sandboxes", sandbox, "commands")
     return Call("GET", path, _many("commands", CommandResult.parse))
 
 
 def get_command(sandbox: str, command: str, *, wait: float | None = None) -> Call[CommandResult]:
-    """Asks for a command, or waits a while for its end."""
+    """Requests a command; with `wait`, the server waits up to so many seconds for its end."""
     path = path_of("sandboxes", sandbox, "commands", command)
     return Call("GET", path, _command, query=_wait(wait), patience=_patience(wait))
 
@@ -367,7 +367,7 @@ def command_events(sandbox: str, command: str, after: int) -> Call[object]:
 
 
 def command_is_done(sandbox: str, command: str) -> Call[bool]:
-    """Asks whether a command has ended."""
+    """Requests whether a command has ended."""
     path = path_of("sandboxes", sandbox, "commands", command)
     return Call("GET", path, lambda answer: _command(answer).done)
 
@@ -385,7 +385,7 @@ def signal_command(sandbox: str, command: str, signal: str | int) -> Call[None]:
 
 
 def resize_command(sandbox: str, command: str, size: tuple[int, int]) -> Call[None]:
-    """Tells a command's terminal its size."""
+    """Sets the size of a command's terminal."""
     path = path_of("sandboxes", sandbox, "commands", command, "resize")
     return Call("POST", path, nothing, json=_size(size), repeatable=True)
 
@@ -406,7 +406,7 @@ def remove_file(sandbox: str, path: str) -> Call[None]:
 
 
 def stat_file(sandbox: str, path: str) -> Call[Entry]:
-    """Asks for one entry."""
+    """Requests the entry at a path."""
     return Call("GET", _files(sandbox, "stat"), _entry, query=_at(path))
 
 
@@ -422,19 +422,19 @@ def stream_file(sandbox: str, path: str) -> Call[object]:
 
 
 def write_file(sandbox: str, path: str, body: bytes | Source, mode: int | None) -> Call[Entry]:
-    """Makes a file of a body."""
+    """Writes a file."""
     query = {**_at(path), **_query(mode=None if mode is None else f"{mode:o}")}
     return Call("PUT", _files(sandbox, "content"), _entry, query=query, body=body)
 
 
 def make_directory(sandbox: str, path: str) -> Call[Entry | None]:
-    """Makes a directory and its parents."""
+    """Creates a directory and its parents."""
     target = _files(sandbox, "directory")
     return Call("POST", target, _entry_or_none, json=_at(path), repeatable=True)
 
 
 def move_file(sandbox: str, source: str, target: str, *, overwrite: bool) -> Call[Entry | None]:
-    """Moves or renames."""
+    """Moves or renames a file or directory."""
     body = {"from": normal(source), "to": normal(target), "overwrite": overwrite}
     return Call("POST", _files(sandbox, "move"), _entry_or_none, json=body)
 
@@ -452,7 +452,7 @@ def write_archive(sandbox: str, path: str, body: Source) -> Call[None]:
 
 
 def link_file(sandbox: str, path: str, method: str, expires_seconds: float | None) -> Call[Link]:
-    """Makes an address that works without a key."""
+    """Requests a URL that is valid without a key."""
     body = given(path=normal(path), method=method, expires_seconds=expires_seconds)
     parse = parsed("the link", Link.parse)
     return Call("POST", _files(sandbox, "link"), parse, json=body, repeatable=True)
@@ -462,37 +462,37 @@ def link_file(sandbox: str, path: str, method: str, expires_seconds: float | Non
 
 
 def list_approvals(state: str | None) -> Call[list[Approval]]:
-    """Asks for what waits for a person, or was decided."""
+    """Requests approvals, pending or in `state`."""
     parse = _many("approvals", Approval.parse)
     return Call("GET", path_of("approvals"), parse, query=_query(state=state))
 
 
 def get_approval(approval: str) -> Call[Approval]:
-    """Asks for one approval."""
+    """Requests an approval."""
     return Call("GET", path_of("approvals", approval), _approval)
 
 
-def decide(approval: str, word: str, reason: str | None, sha256: str | None) -> Call[Approval]:
-    """Approves or denies."""
+def decide(approval: str, verb: str, reason: str | None, sha256: str | None) -> Call[Approval]:
+    """Approves or denies; `verb` is `approve` or `deny`."""
     body = given(reason=reason, sha256=sha256)
-    return Call("POST", path_of("approvals", approval, word), _approval, json=body)
+    return Call("POST", path_of("approvals", approval, verb), _approval, json=body)
 
 
-# The rest
+# Other resources
 
 
 def get_json(*segments: str, query: Mapping[str, str] | None = None) -> Call[Any]:
-    """Asks for JSON that is handed on as it is."""
+    """Requests JSON that is returned unchanged."""
     return Call("GET", path_of(*segments), _json, query=query or {})
 
 
 def audit(**query: object) -> Call[Any]:
-    """Asks for audit records."""
+    """Requests audit records."""
     return get_json("audit", query=_query(**query))
 
 
 def create_key(name: str, *, admin: bool, approve: bool) -> Call[Any]:
-    """Makes a key."""
+    """Creates a key."""
     body = {"name": name, "admin": admin, "approve": approve}
     return Call("POST", path_of("keys"), _json, json=body)
 
@@ -510,7 +510,7 @@ def _json(answer: Answer) -> Any:
 
 
 def _many(name: str, parse: Callable[[Fields], Any]) -> Callable[[Answer], list[Any]]:
-    """Parses a list, which stands alone or under a name."""
+    """Returns a parser of a list, which is the whole answer or its field `name`."""
 
     def read(answer: Answer) -> list[Any]:
         found = _json(answer)
@@ -565,7 +565,7 @@ def _wait(wait: float | None) -> dict[str, str]:
 
 def _range(start: int, length: int | None) -> str:
     if start < 0 or (length is not None and length < 1):
-        raise ValueError("a range starts at 0 or later and has at least one byte")
+        raise ValueError("start must be at least 0, and length at least 1")
     return f"bytes={start}-{'' if length is None else start + length - 1}"
 
 

@@ -1,7 +1,7 @@
-"""When a request is tried again: never if that could do something twice.
+"""Decides whether a failed request is repeated: never if it could be executed twice.
 
-A connection that could not be made carried nothing, so any request is tried again. An answer 429
-or 503 is, if the request is idempotent, after the time the server asks for.
+Any request is repeated if the connection could not be made, since nothing was sent. After an answer
+429 or 503 an idempotent request is repeated, after the time that the server asks for.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from silica.core.call import Answer, Call
 from silica.core.problem import retry_after
 from silica.errors import CannotConnect, SilicaError
 
-# Pauses grow from the first to the last of these, with some chance in it, so that clients that
-# failed together do not come back together.
+# Pauses double from the first value to the second, and are randomised so that clients that failed
+# together do not retry together.
 FIRST_PAUSE_SECONDS = 0.1
 PAUSE_SECONDS_MAX = 5.0
 
-# A server that wants a longer pause than this gets none: the caller is told and decides.
+# If the server asks for a longer pause, the request is not repeated and the error is raised.
 RETRY_AFTER_SECONDS_MAX = 30.0
 
-_COME_BACK = frozenset({429, 503})
+_RETRYABLE = frozenset({429, 503})
 
 
 def pause(failures: int) -> float:
-    """Returns how long to wait after so many failures in a row, in seconds."""
+    """Returns how many seconds to wait after a number of consecutive failures."""
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (failures - 1), PAUSE_SECONDS_MAX)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
 
@@ -32,12 +32,12 @@ def pause(failures: int) -> float:
 def pause_before_retry(
     call: Call[object], met: Answer | SilicaError, failures: int, retries: int
 ) -> float | None:
-    """Returns how long to wait before another attempt, or None if there should be none."""
+    """Returns the seconds to wait before another attempt, or None if there must be none."""
     if failures > retries:
         return None
     if isinstance(met, SilicaError):
         return pause(failures) if isinstance(met, CannotConnect) else None
-    if met.status not in _COME_BACK or not call.idempotent:
+    if met.status not in _RETRYABLE or not call.idempotent:
         return None
     wanted = retry_after(met)
     if wanted is None:

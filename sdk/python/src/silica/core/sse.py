@@ -1,7 +1,7 @@
-"""Server-sent events from bytes, as the HTML standard has them (§ 9.2.6).
+"""Parses server-sent events as defined by the HTML standard (§ 9.2.6).
 
-Bytes arrive in pieces of any size; an event is out as soon as its last byte is in. Lines end with
-CR, LF or both, also when a piece ends between the two.
+Bytes arrive in pieces of any size; an event is returned as soon as its last byte arrives. Lines end
+with CR, LF or CR LF, also if a piece ends between the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from silica.errors import BadAnswer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# All results of a cell in one event, in base 64, several times over.
+# Several times the size of one event with all results of a cell in base64.
 EVENT_BYTES_MAX = 256 << 20
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -24,7 +24,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event: its name, its data with lines joined, and the last id that was given."""
+    """One event: its name, its data with lines joined, and the last id that was received."""
 
     event: str
     data: str
@@ -32,7 +32,7 @@ class Message:
 
 
 class Parser:
-    """Holds what is not complete yet."""
+    """Parses a stream; holds the bytes and fields of an incomplete event."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -52,7 +52,7 @@ class Parser:
             if message is not None:
                 yield message
         if self._size + len(self._rest) > EVENT_BYTES_MAX:
-            raise BadAnswer(f"an event has more than {EVENT_BYTES_MAX} bytes")
+            raise BadAnswer(f"an event is longer than {EVENT_BYTES_MAX} bytes")
 
     def _lines(self) -> Iterator[bytes]:
         start = self._opening()
@@ -61,7 +61,7 @@ class Parser:
         while (end := _LINE_END.search(self._rest, max(start, self._scanned))) is not None:
             line = bytes(self._rest[start : end.start()])
             start = end.end()
-            # The LF of a CR LF may come with the next piece; the line is complete without it.
+            # The LF of a CR LF may arrive with the next piece; the line is complete without it.
             self._after_return = end[0] == b"\r" and start == len(self._rest)
             self._scanned = start
             yield line
@@ -69,7 +69,7 @@ class Parser:
         self._scanned = len(self._rest)
 
     def _opening(self) -> int | None:
-        """Returns where the next line starts, or None if that cannot be told yet."""
+        """Returns where the next line starts, or None if more bytes are needed to decide."""
         if self._at_start:
             if len(self._rest) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(self._rest):
                 return None
@@ -92,7 +92,7 @@ class Parser:
             self._event = text
         elif name == b"id" and "\0" not in text:
             self._id = text
-        # Comments have no name. `retry` and the unknown are left alone, as the standard asks.
+        # Comments have no name. `retry` and unknown fields are ignored, as the standard requires.
         return None
 
     def _complete(self) -> Message | None:
