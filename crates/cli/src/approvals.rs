@@ -1,4 +1,4 @@
-//! `silica approvals`: what waits for a person on a running server, and their word on it.
+//! `silica approvals`: lists the approvals of a running server, and approves or denies them.
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client, ServerArgs};
 use crate::show;
 
-/// The longest text of the server's that is shown on one line.
+/// The most characters of a text from the server that are shown on one line.
 const TEXT_CHARACTERS_MAX: usize = 300;
 
 /// Arguments of `silica approvals`.
@@ -17,44 +17,44 @@ pub(crate) struct ApprovalsArgs {
     action: Action,
     #[command(flatten)]
     server: ServerArgs,
-    /// A key that may approve, or an admin's [default: SILICA_KEY]
+    /// A key with the right to approve, or an admin key [default: SILICA_KEY]
     #[arg(long, global = true)]
     key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List what waits
+    /// List pending approvals
     List {
-        /// Those that were decided too
+        /// List decided ones too
         #[arg(long)]
         all: bool,
         /// Print one JSON object a line
         #[arg(long)]
         json: bool,
     },
-    /// Show the code of one and what was found in it
+    /// Show the code of an approval and the findings about it
     Show {
-        /// Its id, as in the list
+        /// The id, as in the list
         id: String,
     },
-    /// Let one run
-    Approve(WordArgs),
-    /// Have one never run
-    Deny(WordArgs),
+    /// Approve code, which then runs
+    Approve(DecisionArgs),
+    /// Deny code, which then never runs
+    Deny(DecisionArgs),
 }
 
 #[derive(Debug, Args)]
-struct WordArgs {
-    /// Its id, as in the list
+struct DecisionArgs {
+    /// The id, as in the list
     id: String,
-    /// Why, for whoever asked and for the audit log
+    /// The reason, for the owner of the code and for the audit log
     #[arg(long)]
     reason: Option<String>,
-    /// The digest of the code you looked at; anything else is refused
+    /// The SHA-256 of the code you reviewed; the server rejects the decision about other code
     #[arg(long)]
     sha256: Option<String>,
-    /// Print it as JSON
+    /// Print the approval as JSON
     #[arg(long)]
     json: bool,
 }
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: ApprovalsArgs) -> Result<i32> {
         match arguments.action {
             Action::List { all, json } => list(&client, all, json).await?,
             Action::Show { id } => show_one(&client, &id).await?,
-            Action::Approve(word) => decide(&client, "approve", word).await?,
-            Action::Deny(word) => decide(&client, "deny", word).await?,
+            Action::Approve(decision) => decide(&client, "approve", decision).await?,
+            Action::Deny(decision) => decide(&client, "deny", decision).await?,
         }
         Ok(0)
     })
@@ -80,10 +80,9 @@ async fn list(client: &Client, all: bool, as_json: bool) -> Result<()> {
     if as_json {
         return approvals.iter().try_for_each(show::line);
     }
-    let heads = ("ID", "STATE", "OWNER", "SANDBOX", "CELL");
     show::line(format_args!(
         "{:<24} {:<9} {:<17} {:<25} {:<5} FINDINGS",
-        heads.0, heads.1, heads.2, heads.3, heads.4
+        "ID", "STATE", "OWNER", "SANDBOX", "CELL"
     ))?;
     for approval in approvals {
         let findings = approval["findings"].as_array().into_iter().flatten();
@@ -118,24 +117,25 @@ async fn show_one(client: &Client, id: &str) -> Result<()> {
     }
     for finding in approval["findings"].as_array().into_iter().flatten() {
         let [action, rule, why] = ["action", "rule", "why"].map(|name| text(finding, name));
-        let (line, column) = (&finding["line"], &finding["column"]);
+        let line = &finding["line"];
+        let column = &finding["column"];
         show::line(format_args!("finding     {line}:{column} {action}[{rule}]: {why}"))?;
     }
     if let Some(code) = approval["code"].as_str() {
         show::line("")?;
         for line in code.lines() {
-            // Every character of it, and none that a terminal would obey.
+            // Complete, but with control characters escaped.
             show::line(show::plain(line, usize::MAX))?;
         }
     }
     Ok(())
 }
 
-async fn decide(client: &Client, verb: &str, word: WordArgs) -> Result<()> {
-    let path = format!("/v1/approvals/{}/{verb}", checked(&word.id)?);
-    let body = json!({"reason": word.reason, "sha256": word.sha256}).to_string();
+async fn decide(client: &Client, verb: &str, decision: DecisionArgs) -> Result<()> {
+    let path = format!("/v1/approvals/{}/{verb}", checked(&decision.id)?);
+    let body = json!({"reason": decision.reason, "sha256": decision.sha256}).to_string();
     let approval = read(&client.post(&path, &body).await?, client)?;
-    if word.json {
+    if decision.json {
         return show::line(&approval);
     }
     let [id, state] = ["id", "state"].map(|name| text(&approval, name));
@@ -143,11 +143,11 @@ async fn decide(client: &Client, verb: &str, word: WordArgs) -> Result<()> {
     Ok(())
 }
 
-/// An id goes into a path, so it holds nothing that a path would take for something else.
+/// Checks that an id has no characters with a meaning in a URL path.
 fn checked(id: &str) -> Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if id.is_empty() || !id.bytes().all(plain) {
-        bail!("{id:?} is not the id of an approval; silica approvals list shows all");
+        bail!("{id:?} is not the id of an approval; list all with: silica approvals list");
     }
     Ok(id)
 }
@@ -156,7 +156,7 @@ fn text(value: &Value, name: &str) -> String {
     show::plain(value[name].as_str().unwrap_or_default(), TEXT_CHARACTERS_MAX)
 }
 
-/// What the server says, or why it does not.
+/// Returns the JSON of an answer, or the error that it reports.
 fn read(answer: &Answer, client: &Client) -> Result<Value> {
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if answer.status == 200 {

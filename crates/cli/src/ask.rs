@@ -6,7 +6,7 @@
 mod consent;
 mod highlight;
 mod picture;
-mod tell;
+mod printer;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::config::{self, ServeFlags, Settings};
 use crate::{check, home, model, serve, show, units};
 
 use consent::Terminal;
-use tell::{Seen, Teller, Telling};
+use printer::{EventPrinter, Seen, Verbosity};
 
 /// The largest file that goes along with a question.
 const FILE_BYTES_MAX: u64 = 100 * 1024 * 1024;
@@ -97,13 +97,13 @@ pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
         files: files(&arguments.common.files)?,
         ..arguments.common.ask()?
     };
-    in_runtime(&arguments.common, async |table| {
-        let telling = if arguments.json { Telling::Code } else { Telling::Everything };
-        let (answered, seen) = table.answer(ask, telling, &arguments.common).await?;
+    in_runtime(&arguments.common, async |local| {
+        let verbosity = if arguments.json { Verbosity::Code } else { Verbosity::Everything };
+        let (answered, seen) = local.answer(ask, verbosity, &arguments.common).await?;
         if arguments.json {
             show::line(silica_server::answered(&answered))?;
         } else {
-            tell::ending(&answered, seen);
+            printer::print_answer(&answered, seen);
         }
         Ok(status(&answered))
     })
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
 pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
     let mut files = files(&arguments.common.files)?;
     let common = arguments.common.ask()?;
-    in_runtime(&arguments.common, async |table| {
+    in_runtime(&arguments.common, async |local| {
         say!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
         let mut talk = Talk::New;
         let mut asked: Vec<String> = Vec::new();
@@ -120,7 +120,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
             match line.trim() {
                 "" => {}
                 "/quit" | "/exit" => break,
-                "/files" => table.list_files(&talk),
+                "/files" => local.list_files(&talk),
                 "/history" => {
                     for line in &asked {
                         say!("  {}", show::plain(line, 200));
@@ -138,9 +138,9 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                         files: std::mem::take(&mut files),
                         ..common.clone()
                     };
-                    match table.answer(ask, Telling::Everything, &arguments.common).await {
+                    match local.answer(ask, Verbosity::Everything, &arguments.common).await {
                         Ok((answered, seen)) => {
-                            tell::ending(&answered, seen);
+                            printer::print_answer(&answered, seen);
                             talk = answered.conversation.map_or(talk, Talk::In);
                         }
                         // One that failed leaves the conversation as it was.
@@ -179,13 +179,16 @@ impl Common {
 }
 
 /// An engine, sessions and a model, for one user at one terminal.
-struct Table {
+struct LocalService {
     sessions: Arc<Sessions>,
     interpreter: Arc<Interpreter>,
     tenant: Tenant,
 }
 
-fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) -> Result<i32> {
+fn in_runtime(
+    common: &Common,
+    work: impl AsyncFnOnce(&LocalService) -> Result<i32>,
+) -> Result<i32> {
     let settings = common.settings()?;
     if !common.yes && !std::io::stdin().is_terminal() {
         bail!("nobody can be asked whether the code may run: give --yes to run it without asking");
@@ -205,12 +208,12 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
         let sessions = Sessions::start(engine, store, options).await?;
         let interpreter = model::in_terminal(&settings, model, Arc::clone(&sessions))?;
         let tenant = Tenant::parse(TENANT)?;
-        let table = Table { sessions: Arc::clone(&sessions), interpreter, tenant };
+        let local = LocalService { sessions: Arc::clone(&sessions), interpreter, tenant };
         let status = tokio::select! {
-            status = work(&table) => status,
+            status = work(&local) => status,
             _ = tokio::signal::ctrl_c() => Ok(130),
         };
-        drop(table);
+        drop(local);
         sessions.close(CLOSE_PATIENCE).await;
         status
     });
@@ -219,13 +222,13 @@ fn in_runtime(common: &Common, work: impl AsyncFnOnce(&Table) -> Result<i32>) ->
     status
 }
 
-impl Table {
+impl LocalService {
     /// Answers a question, and tells what happens meanwhile. Nothing is asked of whoever sits at the
     /// terminal before they have seen what it is about.
     async fn answer(
         &self,
         mut ask: Ask,
-        telling: Telling,
+        verbosity: Verbosity,
         common: &Common,
     ) -> Result<(Answered, Seen)> {
         let (sender, mut events) = mpsc::channel::<Event>(EVENTS_MAX);
@@ -233,18 +236,18 @@ impl Table {
         let (terminal, mut questions) = Terminal::new();
         ask.consent =
             if common.yes { Consent::Given } else { Consent::Everything(Arc::new(terminal)) };
-        let telling = async {
-            let mut teller = Teller::new(telling, common.shows_code());
+        let printing = async {
+            let mut printer = EventPrinter::new(verbosity, common.shows_code());
             loop {
                 tokio::select! {
                     event = events.recv() => match event {
-                        Some(event) => teller.tell(&event),
-                        None => break teller.finish(),
+                        Some(event) => printer.print(&event),
+                        None => break printer.finish(),
                     },
                     Some(question) = questions.recv() => {
                         // What came before the question waits here already.
                         while let Ok(event) = events.try_recv() {
-                            teller.tell(&event);
+                            printer.print(&event);
                         }
                         question.put().await;
                     }
@@ -256,7 +259,7 @@ impl Table {
             drop(voice);
             answered
         };
-        let (answered, seen) = tokio::join!(asking, telling);
+        let (answered, seen) = tokio::join!(asking, printing);
         Ok((answered?, seen))
     }
 

@@ -10,10 +10,10 @@ mod document;
 pub(crate) mod error;
 mod file;
 mod flags;
-mod given;
 mod keys;
 pub(crate) mod load;
 pub(crate) mod origin;
+mod raw_value;
 pub(crate) mod settings;
 mod show;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `silica key`: who may use a server.
+//! `silica key`: creates, lists and revokes the keys of a server.
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -17,33 +17,33 @@ pub(crate) struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key and print it, this once
+    /// Create a key and print it; it is not shown again
     Create {
-        /// What you call it, for example who or what will use it
+        /// A name, for example of the user or program that will use the key
         #[arg(value_parser = KeyName::new)]
         name: KeyName,
-        /// Let it do everything, also for others
+        /// Give all rights, also over the sandboxes of other keys
         #[arg(long)]
         admin: bool,
-        /// Let it decide about what waits for a person
+        /// Give the right to approve and deny code of other keys
         #[arg(long)]
         approve: bool,
-        /// Print it as JSON, with its id
+        /// Print the key as JSON, with its id
         #[arg(long)]
         json: bool,
     },
-    /// List the keys, revoked ones too
+    /// List all keys, also revoked ones
     List {
         /// Print one JSON object a line
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a key for good; a running server refuses it within a second
+    /// Revoke a key permanently; a running server rejects it within a second
     Revoke {
-        /// Its id, as in the list
+        /// The id, as in the list
         #[arg(value_parser = KeyId::parse)]
         id: KeyId,
-        /// Print what was revoked as JSON
+        /// Print the revoked key as JSON
         #[arg(long)]
         json: bool,
     },
@@ -72,8 +72,8 @@ fn create(new: NewKey, as_json: bool) -> Result<()> {
         }));
     }
     let kind = if record.admin { "an admin key" } else { "a key" };
-    say!("silica: made {kind} for {}, with the id {}", record.name, record.id);
-    say!("silica: copy it now; only a digest of it is kept, and it is never shown again:");
+    say!("silica: created {kind} for {}, with the id {}", record.name, record.id);
+    say!("silica: copy it now; only a digest is stored, and it is never shown again:");
     show::line(secret.reveal())
 }
 
@@ -89,7 +89,8 @@ fn list(as_json: bool) -> Result<()> {
             None => "active".to_owned(),
         };
         let admin = if key.admin { "yes" } else { "no" };
-        let (created, name) = (show::moment(key.created_at), show::plain(&key.name, 100));
+        let created = show::moment(key.created_at);
+        let name = show::plain(&key.name, 100);
         show::line(format_args!("{:<17} {admin:<6} {created:<21} {state:<29} {name}", key.id))?;
     }
     Ok(())
@@ -100,13 +101,13 @@ fn revoke(id: &KeyId, as_json: bool) -> Result<()> {
     let revocation = store.keys().revoke(id).wait()?;
     store.close_wait();
     let record = match revocation {
-        Revocation::Unknown => bail!("there is no key {id}; silica key list shows all"),
+        Revocation::Unknown => bail!("there is no key {id}; list all with: silica key list"),
         Revocation::Done(record) => {
             say!("silica: revoked key {id} ({})", record.name);
             record
         }
         Revocation::Before(record) => {
-            say!("silica: key {id} ({}) had been revoked before", record.name);
+            say!("silica: key {id} ({}) was revoked before", record.name);
             record
         }
     };

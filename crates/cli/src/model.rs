@@ -13,7 +13,7 @@ use silica_sessions::Sessions;
 use silica_templates::Home;
 
 use crate::config::Settings;
-use crate::config::settings::{KeyShown, Provider};
+use crate::config::settings::{AuthHeader, Provider};
 
 /// The largest file of turns, presets or keys that is read.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -41,7 +41,7 @@ pub(crate) fn interpreter(
     };
     let ledger = Ledger::open(budget, home.path().join(LEDGER_NAME))
         .context("the book of what was spent on models cannot be read")?;
-    put_together(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
+    build(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
 }
 
 /// The model for a terminal. Whatever would keep it from being asked is said here, before anything is
@@ -65,10 +65,10 @@ pub(crate) fn in_terminal(
     sessions: Arc<Sessions>,
 ) -> Result<Arc<Interpreter>> {
     let ledger = Ledger::in_memory(Budget::default());
-    put_together(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, ledger)
+    build(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, ledger)
 }
 
-fn put_together(
+fn build(
     settings: &Settings,
     provider: Option<Model>,
     models_allowed: Vec<String>,
@@ -119,9 +119,9 @@ fn provider(settings: &Settings) -> Result<Option<Model>> {
         key,
         key_needed: model.key_needed,
         auth: match model.auth {
-            KeyShown::Usual => usual,
-            KeyShown::ApiKey => Auth::ApiKey,
-            KeyShown::Bearer => Auth::Bearer,
+            AuthHeader::Usual => usual,
+            AuthHeader::ApiKey => Auth::ApiKey,
+            AuthHeader::Bearer => Auth::Bearer,
         },
         anthropic_version: model.anthropic_version.clone(),
         headers: model.headers.clone(),

@@ -1,6 +1,6 @@
-//! `silica serve`: the server, from its first key to its orderly end.
+//! `silica serve`: starts the server from its settings, and shuts it down on a signal.
 
-mod works;
+mod engine_supervisor;
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -22,25 +22,25 @@ use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
 use silica_templates::Home;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource};
+use crate::config::settings::{ApprovalMode, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
 use crate::{home, model, show};
 
-use works::{Offer, Works};
+use engine_supervisor::{EngineSupervisor, TemplateSet};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     flags: ServeFlags,
-    /// How to say where the server listens
+    /// How to print the address of the server
     #[arg(long, value_enum, default_value = "text", value_name = "FORM")]
     print: Print,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Print {
-    /// A few lines for people
+    /// A few lines of text
     Text,
     /// One line with `url` and, on the first start, `key`
     Json,
@@ -54,34 +54,34 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
-    let offer = Offer::find(&home, &loaded.settings)?;
+    let templates = TemplateSet::find(&home, &loaded.settings)?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
         .enable_all()
         .build()?;
-    let status = runtime.block_on(serve(&home, loaded.settings, offer, arguments.print));
-    // Whatever still blocks a thread has nobody to work for any more.
+    let status = runtime.block_on(serve(&home, loaded.settings, templates, arguments.print));
+    // Threads that still block have no request left to answer.
     runtime.shutdown_background();
     status
 }
 
-/// Threads that answer requests: for half of the processors, since the other half of the work is the
-/// sandboxes'. On a small machine one is also faster than two, which wake each other and take over each
-/// other's work with nothing of it in their caches. What takes long is done on other threads.
+/// Returns the number of threads that answer requests: one for every two processors, since sandboxes
+/// need about half of them. On a small machine one thread is also faster than two, which wake each
+/// other and move work between their caches. Long work runs on other threads.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
 }
 
-/// A sandbox takes about ten descriptors, and many systems start programs with room for a hundred
-/// sandboxes.
+/// Raises the limit of open files to its maximum. A sandbox takes about ten descriptors, and many
+/// systems start programs with a limit of 1024.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(errno) = setrlimit(Resource::Nofile, limit) {
         let error = &std::io::Error::from(errno) as &dyn std::error::Error;
-        tracing::warn!(error, "the number of open files stays low, and so does that of sandboxes");
+        tracing::warn!(error, "cannot raise the limit of open files, which limits sandboxes too");
     }
 }
 
@@ -98,7 +98,7 @@ fn start_logging(settings: &Settings) {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
-        // It would complain to the very stream that cannot be written to.
+        // An error of writing the log would itself be written to the log.
         .log_internal_errors(false);
     match settings.log.format {
         LogFormat::Text => logger.init(),
@@ -106,35 +106,41 @@ fn start_logging(settings: &Settings) {
     }
 }
 
-async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> Result<i32> {
-    let (review, hook) = (review(&settings)?, webhook(&settings)?);
-    // First, so that a second server on the same port or data is told at once.
+async fn serve(
+    home: &Home,
+    settings: Settings,
+    templates: TemplateSet,
+    print: Print,
+) -> Result<i32> {
+    let review = review(&settings)?;
+    let hook = webhook(&settings)?;
+    // Before the slow steps, so that a second server on this port or data directory fails at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
-    let works = Works { home: home.clone(), settings: settings.clone(), offer };
-    let engine = works.start().await?;
-    let shown = works.offer.shown();
+    let listed = templates.to_json();
+    let supervisor = EngineSupervisor { home: home.clone(), settings: settings.clone(), templates };
+    let engine = supervisor.start().await?;
     let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
-    tokio::spawn(works.keep(Arc::downgrade(&sessions)));
+    tokio::spawn(supervisor.supervise(Arc::downgrade(&sessions)));
     if let Some(hook) = hook {
         silica_server::webhook::start(sessions.review().news(), hook)?;
     }
     let address = server.address()?;
     let url = url(&settings, address.port());
-    let app = app_options(&settings, &url, shown);
+    let app = app_options(&settings, &url, listed);
     let interpreter = model::interpreter(home, &settings, Arc::clone(&sessions))?;
     let router = silica_server::router(Arc::clone(&sessions), interpreter, app)?;
     store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
     warn_if_public(&settings, address.ip());
     let mut stop = Stop::new()?;
-    // Last, since a key that is made by a start that fails is never shown.
+    // Last, since the key is not printed if a step of the start fails.
     let key = first_key(&store).await?;
     announce(print, &url, key.as_deref());
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     let work = work(server, router, stopped, sessions, store, settings.server.shutdown);
     let signals = async {
         stop.next().await;
-        // Whoever does not listen any more has stopped already.
+        // Fails only if `work` has already ended.
         let _ = stopping.send(());
         stop.next().await;
     };
@@ -144,7 +150,7 @@ async fn serve(home: &Home, settings: Settings, offer: Offer, print: Print) -> R
     }
 }
 
-/// Serves until it is told to stop, then lets what runs end, for at most `patience` in all.
+/// Serves until `stopped`, then waits for requests and cells to end, for at most `patience` in all.
 async fn work(
     server: Server,
     router: Router,
@@ -155,14 +161,14 @@ async fn work(
 ) {
     let until = std::sync::OnceLock::new();
     let stop = async {
-        // A sender that is gone has stopped too.
+        // A dropped sender means stop, too.
         let _ = stopped.await;
         tracing::info!("shutting down");
         sessions.stop_taking();
         until.get_or_init(|| Instant::now() + patience);
     };
     server.run(router, stop, patience).await;
-    // The log says that this was no crash.
+    // The note distinguishes this from a crash. Nothing can be done if it cannot be written.
     let _ = store.audit().note(Note::new("server_stopped")).await;
     let left =
         until.get().map_or(patience, |until| until.saturating_duration_since(Instant::now()));
@@ -189,11 +195,11 @@ fn open_store(home: &Home, settings: &Settings) -> Result<Store> {
         records_max: settings.audit.records_max,
     };
     std::fs::create_dir_all(home.path())
-        .with_context(|| format!("cannot make the data directory {}", home.path().display()))?;
+        .with_context(|| format!("cannot create the data directory {}", home.path().display()))?;
     Ok(Store::open(&home.path().join(DATABASE_NAME), options)?)
 }
 
-/// Makes a key if there is none that works, and returns its secret, this once.
+/// Creates a key if there is no valid one, and returns its secret, which is not stored.
 async fn first_key(store: &Store) -> Result<Option<String>> {
     let keys = store.keys().list().await?;
     if keys.iter().any(|key| key.revoked_at.is_none()) {
@@ -204,15 +210,16 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
     Ok(Some(secret.reveal()))
 }
 
-/// The policies, read now so that a file that is wrong is told before anything runs.
+/// Reads the policies, so that a wrong file fails the start.
 fn review(settings: &Settings) -> Result<ReviewOptions> {
-    let (policy, approvals) = (&settings.policy, &settings.approvals);
+    let policy = &settings.policy;
+    let approvals = &settings.approvals;
     Ok(ReviewOptions {
         policy: policy_of(&policy.default)?,
         minimum: policy.minimum.as_ref().map(policy_of).transpose()?,
         ask: match approvals.ask {
-            Ask::Policy => AskWhen::Policy,
-            Ask::Always => AskWhen::Always,
+            ApprovalMode::Policy => AskWhen::Policy,
+            ApprovalMode::Always => AskWhen::Always,
         },
         timeout: approvals.timeout,
         own: approvals.own,
@@ -229,7 +236,7 @@ fn policy_of(source: &PolicySource) -> Result<PolicyChoice> {
     }
 }
 
-/// The least a secret must have; a shorter one can be guessed.
+/// The shortest secret of a webhook; a shorter one can be guessed.
 const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
 
 fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
@@ -238,11 +245,11 @@ fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
         return Ok(None);
     };
     let secret = std::fs::read(path)
-        .with_context(|| format!("cannot read the webhook's secret {}", path.display()))?;
+        .with_context(|| format!("cannot read the secret of the webhook, {}", path.display()))?;
     let secret = secret.trim_ascii().to_vec();
     anyhow::ensure!(
         secret.len() >= WEBHOOK_SECRET_BYTES_MIN,
-        "the webhook's secret in {} is shorter than {WEBHOOK_SECRET_BYTES_MIN} bytes",
+        "the secret of the webhook in {} must have at least {WEBHOOK_SECRET_BYTES_MIN} bytes",
         path.display()
     );
     Ok(Some(WebhookOptions { url: url.clone(), secret }))
@@ -250,11 +257,13 @@ fn webhook(settings: &Settings) -> Result<Option<WebhookOptions>> {
 
 pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOptions {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (sandboxes, cells, quota) = (&settings.sandboxes, &settings.cells, &settings.quota);
+    let sandboxes = &settings.sandboxes;
+    let cells = &settings.cells;
+    let quota = &settings.quota;
     let running = cells.running_max.map_or(4 * processors, |most| most as usize);
     SessionsOptions {
         template: sandboxes.template.to_string(),
-        // One number for how long a cell may take, and the one that is shown.
+        // `cells.timeout_seconds` is the wall-clock limit that a sandbox reports.
         limits: LimitValues { wall: cells.timeout, ..settings.limits.default.clone() },
         ttl: sandboxes.ttl,
         ttl_max: sandboxes.ttl_max,
@@ -296,8 +305,8 @@ fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOpti
     }
 }
 
-/// A server that only this machine can reach answers to this machine's names only, so that no web
-/// page can come in through a name of its own that points here.
+/// Returns the host names that the server answers to. If it listens on a loopback address, these are
+/// only the names of that address: a web page could otherwise reach it by DNS rebinding.
 fn allowed_hosts(settings: &Settings) -> Vec<String> {
     let configured = &settings.server.allowed_hosts;
     let host = settings.listen.host();
@@ -327,8 +336,8 @@ fn warn_if_public(settings: &Settings, address: IpAddr) {
     if !address.is_loopback() && settings.tls.certificate.is_none() {
         tracing::warn!(
             %address,
-            "keys and code travel unencrypted: other machines can reach this address, and TLS is off \
-             (set tls.certificate and tls.key, or put a proxy with TLS in front)"
+            "keys and code are sent unencrypted: other machines can reach this address, and TLS is \
+             off (set tls.certificate and tls.key, or use a proxy with TLS)"
         );
     }
 }
@@ -339,18 +348,18 @@ fn announce(print: Print, url: &str, key: Option<&str>) {
         (Print::Text, None) => format!("silica is listening on {url}"),
         (Print::Text, Some(key)) => format!(
             "silica is listening on {url}\n\n\
-             This is your key. It is shown only now; make others with `silica key create`.\n\n  \
+             This is your key. It is shown only once; create others with `silica key create`.\n\n  \
              export SILICA_URL={url} SILICA_KEY={key}\n\n\
              Try it:\n\n  \
              curl -s $SILICA_URL/v1/run -H \"X-API-Key: $SILICA_KEY\" -d '{{\"code\": \"print(6 * 7)\"}}'\n"
         ),
     };
-    // A server serves, also if nobody reads what it says of itself.
+    // The server runs even if its stdout is closed.
     let _ = show::line(words);
 }
 
-/// Ctrl-C or a polite end by whoever started this; once to stop, twice to stop at once. What is left
-/// then is cleared by the zone's own end and by the next start.
+/// SIGINT and SIGTERM: the first stops the server in order, the second at once. What then remains is
+/// removed by the end of the zone process and by the next start.
 struct Stop {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

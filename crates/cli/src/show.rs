@@ -1,5 +1,4 @@
-//! What is kept by the store, shown to people: tables on stdout, and nothing in them that a terminal
-//! would obey.
+//! Output of all commands: lines on stdout, and untrusted text without terminal control characters.
 
 #[cfg(test)]
 mod tests;
@@ -9,26 +8,26 @@ use std::io::{self, Write};
 use anyhow::{Error, Result};
 use silica_store::Timestamp;
 
-/// Writes one line of data.
+/// Writes one line to stdout.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
     writeln!(io::stdout().lock(), "{text}")?;
     Ok(())
 }
 
-/// Writes data that ends in a line's end itself.
+/// Writes text to stdout without adding a newline.
 pub(crate) fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)
 }
 
-/// Whether a command failed only because nobody reads its output any more.
+/// Returns whether a command failed because the reader of its output closed the pipe.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     let is_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe))
 }
 
-/// A moment to the second.
+/// Formats a time with a precision of seconds.
 pub(crate) fn moment(time: Timestamp) -> String {
     let text = time.to_string();
     match text.split_once('.') {
@@ -37,8 +36,8 @@ pub(crate) fn moment(time: Timestamp) -> String {
     }
 }
 
-/// A text from outside on one line, shortened, with everything written out that would act on a
-/// terminal or turn the line around.
+/// Returns untrusted text as one line of at most `chars_max` characters, with terminal control and
+/// bidirectional characters escaped.
 pub(crate) fn plain(text: &str, chars_max: usize) -> String {
     let mut shown = String::new();
     for (count, character) in text.chars().enumerate() {
@@ -56,7 +55,7 @@ pub(crate) fn plain(text: &str, chars_max: usize) -> String {
     shown
 }
 
-/// Control characters, and those that change the direction of text (Unicode, UAX #9).
+/// Returns whether a character is a control character or changes the direction of text (UAX #9).
 pub(crate) fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{061c}')

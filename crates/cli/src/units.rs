@@ -1,8 +1,8 @@
-//! Sizes and times as people write them.
+//! Parsers of sizes, durations, processors and variables on the command line.
 
 use std::time::Duration;
 
-/// Reads `64k`, `512M`, `2GiB`, `1000000`.
+/// Parses a size such as `64k`, `512M`, `2GiB` or `1000000`, in bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size; write for example 64K, 512M or 2G");
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -19,7 +19,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Reads seconds, `1.5`, `30s`, `2m`, `1h`, `500ms`.
+/// Parses a duration such as `1.5` (seconds), `30s`, `2m`, `1h` or `500ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time; write for example 30, 1.5s, 500ms, 2m or 1h");
     let (number, factor) = if let Some(number) = text.strip_suffix("ms") {
@@ -37,7 +37,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds * factor).map_err(|_| wrong())
 }
 
-/// Reads a number of processors, `0.5` or `2`, as thousandths.
+/// Parses a number of processors such as `0.5` or `2`; returns thousandths.
 pub(crate) fn cpus(text: &str) -> Result<u32, String> {
     let wrong = || format!("{text:?} is not a number of processors; write for example 0.5 or 2");
     let number: f64 = text.parse().map_err(|_| wrong())?;
@@ -47,7 +47,7 @@ pub(crate) fn cpus(text: &str) -> Result<u32, String> {
     Ok((number * 1000.0).round() as u32)
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !text.contains('\0') => {

@@ -33,18 +33,18 @@ pub(super) fn with_certificates(path: &Path) -> Result<ClientConfig> {
     Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(OrTheVeryOne { ordinary, own }))
+        .with_custom_certificate_verifier(Arc::new(PinningVerifier { ordinary, own }))
         .with_no_client_auth())
 }
 
 /// Trusts as everybody does, and the certificates that it was given when a server shows one of them itself.
 #[derive(Debug)]
-struct OrTheVeryOne {
+struct PinningVerifier {
     ordinary: Verifier,
     own: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for OrTheVeryOne {
+impl ServerCertVerifier for PinningVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

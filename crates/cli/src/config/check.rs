@@ -37,24 +37,24 @@ const PAIRS: [Pair; 3] = [
 
 /// Everything that does not go together.
 pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Problem> {
-    let speaker = Speaker { settings, origins };
+    let checker = Checker { settings, origins };
     let pairs = PAIRS.iter().filter(|pair| !(pair.holds)(settings));
     let mut problems: Vec<Problem> =
-        pairs.map(|pair| speaker.more_than(pair.value, pair.most)).collect();
-    problems.extend(speaker.half_of_tls());
-    problems.extend(speaker.half_of_webhook());
-    problems.extend(speaker.limits());
-    problems.extend(speaker.half_of_a_model());
+        pairs.map(|pair| checker.more_than(pair.value, pair.most)).collect();
+    problems.extend(checker.half_of_tls());
+    problems.extend(checker.half_of_webhook());
+    problems.extend(checker.limits());
+    problems.extend(checker.half_of_a_model());
     problems
 }
 
-/// Says what a value is and where it comes from.
-struct Speaker<'a> {
+/// StatementKind what a value is and where it comes from.
+struct Checker<'a> {
     settings: &'a Settings,
     origins: &'a Origins,
 }
 
-impl Speaker<'_> {
+impl Checker<'_> {
     /// "`key` is value (origin)".
     fn value(&self, path: &str) -> String {
         let value = key(path).and_then(|key| (key.write)(self.settings).toml());

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::given::{Given, Shape};
+use super::raw_value::{RawKind, RawValue};
 use super::value::{Value, size};
 use crate::units;
 
@@ -19,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// One way to write values of one type.
 pub(super) trait Codec {
     type Value;
-    fn read(&self, given: &Given) -> Result<Self::Value, Refusal>;
+    fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue>;
     fn write(&self, value: &Self::Value) -> Value;
     /// What `read` takes, in words that follow "allowed is".
     fn allowed(&self) -> String;
@@ -27,7 +27,7 @@ pub(super) trait Codec {
 
 /// Why a value is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct InvalidValue {
     /// Which part of it, to be put behind the key: `.name` or `[2]` or nothing.
     pub(super) entry: String,
     /// Where that part stands, if it is known better than where the key stands.
@@ -37,8 +37,8 @@ pub(super) struct Refusal {
     pub(super) allowed: String,
 }
 
-impl Refusal {
-    fn new(given: &Given, allowed: String) -> Self {
+impl InvalidValue {
+    fn new(given: &RawValue, allowed: String) -> Self {
         Self { entry: String::new(), line: given.line, given: given.describe(), allowed }
     }
 
@@ -54,10 +54,10 @@ pub(super) struct Whole<T>(pub(super) RangeInclusive<T>);
 impl<T: Copy + Display + Into<u64> + TryFrom<i64> + PartialOrd> Codec for Whole<T> {
     type Value = T;
 
-    fn read(&self, given: &Given) -> Result<T, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<T, InvalidValue> {
         let number = given.whole().and_then(|number| T::try_from(number).ok());
         let number = number.filter(|number| self.0.contains(number));
-        number.ok_or_else(|| Refusal::new(given, self.allowed()))
+        number.ok_or_else(|| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &T) -> Value {
@@ -75,13 +75,13 @@ pub(super) struct Bytes(pub(super) RangeInclusive<u64>);
 impl Codec for Bytes {
     type Value = u64;
 
-    fn read(&self, given: &Given) -> Result<u64, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<u64, InvalidValue> {
         let bytes = match given.text() {
             Some(text) => units::bytes(text).ok(),
             None => given.whole().and_then(|number| u64::try_from(number).ok()),
         };
         let bytes = bytes.filter(|bytes| self.0.contains(bytes));
-        bytes.ok_or_else(|| Refusal::new(given, self.allowed()))
+        bytes.ok_or_else(|| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &u64) -> Value {
@@ -99,14 +99,14 @@ pub(super) struct Seconds(pub(super) RangeInclusive<Duration>);
 impl Codec for Seconds {
     type Value = Duration;
 
-    fn read(&self, given: &Given) -> Result<Duration, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Duration, InvalidValue> {
         let seconds = given.number().and_then(|number| {
             let exact = Duration::try_from_secs_f64(number).ok()?;
             // A number too large for this becomes the largest, which is out of every range.
             Some(Duration::from_millis((exact.as_secs_f64() * 1000.0).round() as u64))
         });
         let seconds = seconds.filter(|seconds| self.0.contains(seconds));
-        seconds.ok_or_else(|| Refusal::new(given, self.allowed()))
+        seconds.ok_or_else(|| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &Duration) -> Value {
@@ -130,10 +130,10 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 impl Codec for Days {
     type Value = Duration;
 
-    fn read(&self, given: &Given) -> Result<Duration, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Duration, InvalidValue> {
         let days = given.whole().and_then(|number| u32::try_from(number).ok());
         let days = days.filter(|days| self.0.contains(days));
-        let days = days.ok_or_else(|| Refusal::new(given, self.allowed()))?;
+        let days = days.ok_or_else(|| InvalidValue::new(given, self.allowed()))?;
         Ok(Duration::from_secs(u64::from(days) * DAY_SECONDS))
     }
 
@@ -152,10 +152,10 @@ pub(super) struct Processors(pub(super) RangeInclusive<u32>);
 impl Codec for Processors {
     type Value = u32;
 
-    fn read(&self, given: &Given) -> Result<u32, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<u32, InvalidValue> {
         let millis = given.number().and_then(|number| units::cpus(&number.to_string()).ok());
         let millis = millis.filter(|millis| self.0.contains(millis));
-        millis.ok_or_else(|| Refusal::new(given, self.allowed()))
+        millis.ok_or_else(|| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &u32) -> Value {
@@ -177,9 +177,9 @@ pub(super) struct Choice<T: 'static>(pub(super) &'static [(&'static str, T)]);
 impl<T: Copy + PartialEq> Codec for Choice<T> {
     type Value = T;
 
-    fn read(&self, given: &Given) -> Result<T, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<T, InvalidValue> {
         let chosen = given.text().and_then(|text| self.0.iter().find(|(word, _)| *word == text));
-        chosen.map(|(_, value)| *value).ok_or_else(|| Refusal::new(given, self.allowed()))
+        chosen.map(|(_, value)| *value).ok_or_else(|| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &T) -> Value {
@@ -199,21 +199,21 @@ impl<T: Copy + PartialEq> Codec for Choice<T> {
 }
 
 /// Yes or no.
-pub(super) struct Truth;
+pub(super) struct Boolean;
 
-impl Codec for Truth {
+impl Codec for Boolean {
     type Value = bool;
 
-    fn read(&self, given: &Given) -> Result<bool, Refusal> {
-        let word = match &given.shape {
-            Shape::Bare(text) | Shape::Other(text) => text.as_str(),
+    fn read(&self, given: &RawValue) -> Result<bool, InvalidValue> {
+        let word = match &given.kind {
+            RawKind::Bare(text) | RawKind::Other(text) => text.as_str(),
             _ => "",
         };
-        word.parse().map_err(|_| Refusal::new(given, self.allowed()))
+        word.parse().map_err(|_| InvalidValue::new(given, self.allowed()))
     }
 
     fn write(&self, value: &bool) -> Value {
-        Value::Truth(*value)
+        Value::Boolean(*value)
     }
 
     fn allowed(&self) -> String {
@@ -222,7 +222,7 @@ impl Codec for Truth {
 }
 
 /// Why a text is not what it should be.
-pub(super) enum Wrong {
+pub(super) enum TextError {
     /// The words of `allowed` say enough.
     NotAllowed,
     /// It is likely a secret, and must not be printed; what it is instead.
@@ -234,24 +234,26 @@ pub(super) enum Wrong {
 /// A text that something else can read.
 pub(super) struct Text<T> {
     pub(super) allowed: &'static str,
-    pub(super) read: fn(&str) -> Result<T, Wrong>,
+    pub(super) read: fn(&str) -> Result<T, TextError>,
     pub(super) write: fn(&T) -> String,
 }
 
 impl<T> Codec for Text<T> {
     type Value = T;
 
-    fn read(&self, given: &Given) -> Result<T, Refusal> {
-        let refused = || Refusal::new(given, self.allowed());
+    fn read(&self, given: &RawValue) -> Result<T, InvalidValue> {
+        let refused = || InvalidValue::new(given, self.allowed());
         let text = given.text().ok_or_else(refused)?;
         let plain = text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
         let read = (self.read)(text);
         match read {
-            Err(Wrong::Secret(what)) => Err(Refusal { given: what.to_owned(), ..refused() }),
-            Err(Wrong::Because(reason)) => {
-                Err(Refusal { allowed: format!("{} ({reason})", self.allowed), ..refused() })
+            Err(TextError::Secret(what)) => {
+                Err(InvalidValue { given: what.to_owned(), ..refused() })
             }
-            Err(Wrong::NotAllowed) => Err(refused()),
+            Err(TextError::Because(reason)) => {
+                Err(InvalidValue { allowed: format!("{} ({reason})", self.allowed), ..refused() })
+            }
+            Err(TextError::NotAllowed) => Err(refused()),
             Ok(_) if !plain => Err(refused()),
             Ok(value) => Ok(value),
         }
@@ -271,10 +273,10 @@ pub(super) const PATH: Text<PathBuf> = Text {
     allowed: "an absolute path",
     read: |text| {
         if text.contains("-----BEGIN") {
-            return Err(Wrong::Secret("the content of a file, which is not shown"));
+            return Err(TextError::Secret("the content of a file, which is not shown"));
         }
         let path = PathBuf::from(text);
-        if path.is_absolute() { Ok(path) } else { Err(Wrong::NotAllowed) }
+        if path.is_absolute() { Ok(path) } else { Err(TextError::NotAllowed) }
     },
     write: |path| path.to_string_lossy().into_owned(),
 };
@@ -287,10 +289,10 @@ pub(super) struct Optional<C> {
 impl<C: Codec> Codec for Optional<C> {
     type Value = Option<C::Value>;
 
-    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue> {
         // A file leaves out what it does not want; a flag has only this way to say so.
-        match &given.shape {
-            Shape::Bare(text) if text.is_empty() => Ok(None),
+        match &given.kind {
+            RawKind::Bare(text) if text.is_empty() => Ok(None),
             _ => self.of.read(given).map(Some),
         }
     }
@@ -314,11 +316,11 @@ pub(super) struct OrZero<C> {
 impl<C: Codec> Codec for OrZero<C> {
     type Value = Option<C::Value>;
 
-    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue> {
         if given.number() == Some(0.0) {
             return Ok(None);
         }
-        let refused = |refusal| Refusal { allowed: self.allowed(), ..refusal };
+        let refused = |refusal| InvalidValue { allowed: self.allowed(), ..refusal };
         self.of.read(given).map(Some).map_err(refused)
     }
 
@@ -342,10 +344,10 @@ pub(super) struct List<C> {
 impl<C: Codec> Codec for List<C> {
     type Value = Vec<C::Value>;
 
-    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue> {
         let items = given.list(self.separator).filter(|items| items.len() <= self.items_max);
-        let items = items.ok_or_else(|| Refusal::new(given, self.allowed()))?;
-        let read = |(index, item): (usize, &Given)| {
+        let items = items.ok_or_else(|| InvalidValue::new(given, self.allowed()))?;
+        let read = |(index, item): (usize, &RawValue)| {
             self.of.read(item).map_err(|refusal| refusal.within(&format!("[{index}]")))
         };
         items.iter().enumerate().map(read).collect()
@@ -370,21 +372,21 @@ pub(super) struct Table<K, C> {
 impl<K: Ord, C: Codec> Codec for Table<K, C> {
     type Value = BTreeMap<K, C::Value>;
 
-    fn read(&self, given: &Given) -> Result<Self::Value, Refusal> {
+    fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue> {
         let entries = given.table().filter(|entries| entries.len() <= self.entries_max);
-        let entries = entries.ok_or_else(|| Refusal::new(given, self.allowed()))?;
+        let entries = entries.ok_or_else(|| InvalidValue::new(given, self.allowed()))?;
         let mut table = BTreeMap::new();
         for (name, value) in &entries {
-            let named = Given { line: value.line, ..Given::bare(name) };
-            let key = self.name.read(&named).map_err(|refusal| Refusal {
+            let named = RawValue { line: value.line, ..RawValue::bare(name) };
+            let key = self.name.read(&named).map_err(|refusal| InvalidValue {
                 given: format!("a table with {}", refusal.given),
                 ..refusal
             })?;
             let read = self.of.read(value);
             let read = read.map_err(|refusal| refusal.within(&format!(".{name}")))?;
             if table.insert(key, read).is_some() {
-                let twice = Refusal::new(value, "each name once".to_owned());
-                return Err(Refusal { given: "given twice".to_owned(), ..twice }
+                let twice = InvalidValue::new(value, "each name once".to_owned());
+                return Err(InvalidValue { given: "given twice".to_owned(), ..twice }
                     .within(&format!(".{name}")));
             }
         }

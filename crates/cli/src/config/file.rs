@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use super::error::{ConfigError, Problem};
-use super::given::{Given, Lines};
 use super::keys::{Key, key, keys, sections};
+use super::raw_value::{Lines, RawValue};
 
 /// The largest file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 256 << 10;
@@ -125,14 +125,14 @@ impl ConfigFile {
 pub(super) struct Statement {
     /// From 1.
     pub(super) line: usize,
-    pub(super) says: Says,
+    pub(super) kind: StatementKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Says {
-    Value(&'static str, Given),
+pub(super) enum StatementKind {
+    Value(&'static str, RawValue),
     /// A value where a section belongs.
-    NotSection(String, Given),
+    NotSection(String, RawValue),
     Unknown(String),
 }
 
@@ -144,21 +144,21 @@ fn collect(section: &str, table: &DeTable<'_>, lines: &Lines, found: &mut Vec<St
             ("", name) => name,
             (section, name) => format!("{section}.{name}"),
         };
-        let says = match (key(&path), value.get_ref().as_table()) {
-            (Some(Key { path, .. }), _) => Says::Value(
+        let kind = match (key(&path), value.get_ref().as_table()) {
+            (Some(Key { path, .. }), _) => StatementKind::Value(
                 path,
-                Given { line: Some(line), ..Given::from_toml(value, Some(lines)) },
+                RawValue { line: Some(line), ..RawValue::from_toml(value, Some(lines)) },
             ),
             (None, Some(inner)) if is_section(&path) => {
                 collect(&path, inner, lines, found);
                 continue;
             }
             (None, None) if is_section(&path) => {
-                Says::NotSection(path, Given::from_toml(value, Some(lines)))
+                StatementKind::NotSection(path, RawValue::from_toml(value, Some(lines)))
             }
-            (None, _) => Says::Unknown(path),
+            (None, _) => StatementKind::Unknown(path),
         };
-        found.push(Statement { line, says });
+        found.push(Statement { line, kind });
     }
 }
 
@@ -172,7 +172,7 @@ fn is_section(path: &str) -> bool {
 }
 
 /// The message for a value where a section belongs.
-pub(super) fn not_section(path: &str, given: &Given) -> (String, String) {
+pub(super) fn not_section(path: &str, given: &RawValue) -> (String, String) {
     let inside = |key: &Key| {
         let rest = key.path.strip_prefix(path)?.strip_prefix('.')?;
         Some(rest.to_owned())

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::given::{Given, Shape};
 use super::origin::Origin;
+use super::raw_value::{RawKind, RawValue};
 use crate::units;
 
 /// What can be set on the command line.
@@ -48,11 +48,11 @@ impl ServeFlags {
 
     /// What the flags set: key, value and flag. A flag of its own comes after, and so wins over,
     /// `--set`.
-    pub(super) fn given(&self) -> Vec<(&str, Given, Origin)> {
+    pub(super) fn given(&self) -> Vec<(&str, RawValue, Origin)> {
         let general = self
             .set
             .iter()
-            .map(|(key, value)| (key.as_str(), Given::bare(value), Origin::Flag("--set")));
+            .map(|(key, value)| (key.as_str(), RawValue::bare(value), Origin::Flag("--set")));
         let named = [
             ("listen", self.listen.clone(), "--listen"),
             ("public_url", self.public_url.clone(), "--public-url"),
@@ -62,16 +62,16 @@ impl ServeFlags {
         ];
         let named = named.into_iter().filter_map(|(key, text, flag)| {
             // Unlike with `--set`, nothing is no value: it is more likely an unset variable.
-            let given = Given { shape: Shape::Text(text?), line: None };
+            let given = RawValue { kind: RawKind::Text(text?), line: None };
             Some((key, given, Origin::Flag(flag)))
         });
         general.chain(named).chain(self.pool()).collect()
     }
 
-    fn pool(&self) -> Option<(&'static str, Given, Origin)> {
-        let entry = |(name, size): &(String, String)| (name.clone(), Given::bare(size));
-        let shape = Shape::Table(self.warm.iter().map(entry).collect());
-        let given = Given { shape, line: None };
+    fn pool(&self) -> Option<(&'static str, RawValue, Origin)> {
+        let entry = |(name, size): &(String, String)| (name.clone(), RawValue::bare(size));
+        let kind = RawKind::Table(self.warm.iter().map(entry).collect());
+        let given = RawValue { kind, line: None };
         (!self.warm.is_empty()).then_some(("pool", given, Origin::Flag("--warm")))
     }
 }

@@ -8,11 +8,11 @@ use silica_templates::TemplateName;
 
 use super::address::{self, Listen};
 use super::codec::{
-    Bytes, Choice, Codec, Days, List, Optional, OrZero, PATH, Processors, Refusal, Seconds, Table,
-    Text, Truth, Whole, Wrong,
+    Boolean, Bytes, Choice, Codec, Days, InvalidValue, List, Optional, OrZero, PATH, Processors,
+    Seconds, Table, Text, TextError, Whole,
 };
-use super::given::Given;
-use super::settings::{Ask, AuditCode, LogFormat, LogLevel, PolicySource, Settings};
+use super::raw_value::RawValue;
+use super::settings::{ApprovalMode, AuditCode, LogFormat, LogLevel, PolicySource, Settings};
 use super::value::Value;
 
 /// The most of anything that is counted.
@@ -51,7 +51,7 @@ pub(super) struct Key {
     /// A value to show where there is no default, as TOML.
     pub(super) example: Option<&'static str>,
     pub(super) allowed: fn() -> String,
-    pub(super) read: fn(&mut Settings, &Given) -> Result<(), Refusal>,
+    pub(super) read: fn(&mut Settings, &RawValue) -> Result<(), InvalidValue>,
     pub(super) write: fn(&Settings) -> Value,
 }
 
@@ -271,11 +271,11 @@ const OPERATION: &[Key] = &[
         "What all code is checked by in addition, so that nobody can ask for less",
         Some("\"data\"")),
     key!("approvals.ask" => approvals.ask,
-        Choice(&[("policy", Ask::Policy), ("always", Ask::Always)]),
+        Choice(&[("policy", ApprovalMode::Policy), ("always", ApprovalMode::Always)]),
         "Whether a person is asked where a policy says so, or about every execution"),
     key!("approvals.timeout_seconds" => approvals.timeout, Seconds(SECOND..=APPROVAL_MAX),
         "How long a decision is waited for; none by then is a no"),
-    key!("approvals.self" => approvals.own, Truth,
+    key!("approvals.self" => approvals.own, Boolean,
         "Whether a key may approve what it asked for itself"),
     key!("approvals.webhook_url" => approvals.webhook_url, Optional { of: URL },
         "Where to tell what waits and what became of it",
@@ -301,7 +301,7 @@ const POLICY: Text<PolicySource> = Text {
     read: |text| match Preset::from_name(text) {
         Some(preset) => Ok(PolicySource::Preset(preset)),
         None if text.starts_with('/') => Ok(PolicySource::File(text.into())),
-        None => Err(Wrong::NotAllowed),
+        None => Err(TextError::NotAllowed),
     },
     write: |source| match source {
         PolicySource::Preset(preset) => preset.name().to_owned(),
@@ -311,7 +311,7 @@ const POLICY: Text<PolicySource> = Text {
 
 const LISTEN: Text<Listen> = Text {
     allowed: "an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585",
-    read: |text| Listen::parse(text).ok_or(Wrong::NotAllowed),
+    read: |text| Listen::parse(text).ok_or(TextError::NotAllowed),
     write: ToString::to_string,
 };
 
@@ -319,8 +319,8 @@ const URL: Text<String> = Text {
     allowed: "a URL that begins with http:// or https://, without user, query and fragment",
     read: |text| match address::url(text) {
         Some(url) => Ok(url),
-        None if address::has_user(text) => Err(Wrong::Secret("a URL with a user, not shown")),
-        None => Err(Wrong::NotAllowed),
+        None if address::has_user(text) => Err(TextError::Secret("a URL with a user, not shown")),
+        None => Err(TextError::NotAllowed),
     },
     write: String::clone,
 };
@@ -329,21 +329,21 @@ const ORIGIN: Text<String> = Text {
     allowed: "an origin, such as https://pages.example or http://localhost:3000",
     read: |text| match address::origin(text) {
         Some(origin) => Ok(origin),
-        None if address::has_user(text) => Err(Wrong::Secret("a URL with a user, not shown")),
-        None => Err(Wrong::NotAllowed),
+        None if address::has_user(text) => Err(TextError::Secret("a URL with a user, not shown")),
+        None => Err(TextError::NotAllowed),
     },
     write: String::clone,
 };
 
 const HOST: Text<String> = Text {
     allowed: "a host name or address without a port",
-    read: |text| address::host(text).ok_or(Wrong::NotAllowed),
+    read: |text| address::host(text).ok_or(TextError::NotAllowed),
     write: String::clone,
 };
 
 const TEMPLATE: Text<TemplateName> = Text {
     allowed: "a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)",
-    read: |text| TemplateName::new(text).map_err(|_| Wrong::NotAllowed),
+    read: |text| TemplateName::new(text).map_err(|_| TextError::NotAllowed),
     write: ToString::to_string,
 };
 
@@ -351,11 +351,11 @@ const PATTERN: Text<String> = Text {
     allowed: "a regular expression",
     read: |text| {
         if text.len() > PATTERN_BYTES_MAX {
-            return Err(Wrong::Because(format!("at most {PATTERN_BYTES_MAX} bytes long")));
+            return Err(TextError::Because(format!("at most {PATTERN_BYTES_MAX} bytes long")));
         }
         match regex::Regex::new(text) {
             Ok(_) => Ok(text.to_owned()),
-            Err(error) => Err(Wrong::Because(last_line(&error.to_string()))),
+            Err(error) => Err(TextError::Because(last_line(&error.to_string()))),
         }
     },
     write: String::clone,
@@ -366,7 +366,7 @@ const INPUT_NAME: Text<String> = Text {
     read: |text| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let valid = (1..=INPUT_NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
-        if valid { Ok(text.to_owned()) } else { Err(Wrong::NotAllowed) }
+        if valid { Ok(text.to_owned()) } else { Err(TextError::NotAllowed) }
     },
     write: String::clone,
 };

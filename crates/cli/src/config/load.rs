@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::check::contradictions;
 use super::error::{ConfigError, PROBLEMS_MAX, Problem};
-use super::file::{ConfigFile, Says, Search, User, not_section};
+use super::file::{ConfigFile, Search, StatementKind, User, not_section};
 use super::flags::ServeFlags;
-use super::given::{Given, cut};
 use super::keys::{Key, key, keys, sections};
 use super::origin::Origin;
+use super::raw_value::{RawValue, cut};
 use super::settings::Settings;
 
 /// Variables that begin like ours and set no key: the data directory, the file, the log filter, the
@@ -93,10 +93,10 @@ impl Draft {
         };
         for statement in statements {
             let origin = Origin::File(file.path.clone(), statement.line);
-            match statement.says {
-                Says::Value(path, given) => self.take(path, &given, origin),
-                Says::Unknown(path) => self.report(|| unknown(&path, origin)),
-                Says::NotSection(path, given) => self.report(|| {
+            match statement.kind {
+                StatementKind::Value(path, given) => self.take(path, &given, origin),
+                StatementKind::Unknown(path) => self.report(|| unknown(&path, origin)),
+                StatementKind::NotSection(path, given) => self.report(|| {
                     let (given, allowed) = not_section(&path, &given);
                     Problem::Value { origin, key: path, given, allowed }
                 }),
@@ -109,7 +109,7 @@ impl Draft {
         for key in keys() {
             let variable = key.variable();
             if let Some(text) = environment.get(&variable).filter(|text| !text.is_empty()) {
-                self.take(key.path, &Given::bare(text), Origin::Variable(variable));
+                self.take(key.path, &RawValue::bare(text), Origin::Variable(variable));
             }
         }
         self.notices.extend(environment.keys().filter_map(|name| stray(name)));
@@ -122,7 +122,7 @@ impl Draft {
     }
 
     /// Sets one key.
-    pub(super) fn take(&mut self, path: &str, given: &Given, origin: Origin) {
+    pub(super) fn take(&mut self, path: &str, given: &RawValue, origin: Origin) {
         let Some(Key { path, read, .. }) = key(path) else {
             return self.report(|| unknown(path, origin));
         };

@@ -16,7 +16,7 @@ use silica_templates::TemplateName;
 
 use super::address::Listen;
 
-pub(crate) use model::{Interpret, KeyShown, Model, Provider};
+pub(crate) use model::{AuthHeader, Interpret, Model, Provider};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -158,7 +158,7 @@ pub(crate) enum PolicySource {
 /// Which executions a person is asked about, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApprovalSettings {
-    pub(crate) ask: Ask,
+    pub(crate) ask: ApprovalMode,
     pub(crate) timeout: Duration,
     /// Whether a key may approve what it asked for itself.
     pub(crate) own: bool,
@@ -169,7 +169,7 @@ pub(crate) struct ApprovalSettings {
 
 /// When a person is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum ApprovalMode {
     Policy,
     Always,
 }
@@ -232,7 +232,7 @@ impl Default for Settings {
             },
             policy: PolicySettings { default: PolicySource::Preset(Preset::Open), minimum: None },
             approvals: ApprovalSettings {
-                ask: Ask::Policy,
+                ask: ApprovalMode::Policy,
                 timeout: Duration::from_hours(1),
                 own: false,
                 webhook_url: None,

@@ -8,7 +8,7 @@ pub(super) enum Value {
     /// Not set, and without a default.
     Nothing,
     Text(String),
-    Truth(bool),
+    Boolean(bool),
     Whole(u64),
     Decimal(f64),
     /// A size, for people in the largest unit that divides it.
@@ -24,7 +24,7 @@ impl Value {
         match self {
             Self::Nothing => None,
             Self::Text(text) => Some(toml::Value::String(text.clone()).to_string()),
-            Self::Truth(truth) => Some(truth.to_string()),
+            Self::Boolean(truth) => Some(truth.to_string()),
             Self::Whole(number) => Some(number.to_string()),
             Self::Decimal(number) => Some(format!("{number:?}")),
             Self::Bytes(bytes) => Some(match size(*bytes) {
@@ -53,7 +53,7 @@ impl Value {
         match self {
             Self::Nothing => Json::Null,
             Self::Text(text) => json!(text),
-            Self::Truth(truth) => json!(truth),
+            Self::Boolean(truth) => json!(truth),
             Self::Whole(number) | Self::Bytes(number) => json!(number),
             Self::Decimal(number) => json!(number),
             Self::List(items) => items.iter().map(Self::json).collect(),

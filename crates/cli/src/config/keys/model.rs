@@ -6,9 +6,9 @@ use silica_interpret::model::Price;
 
 use super::{ENTRIES_MAX, Key, MILLISECOND, SECOND, TIME_MAX, URL};
 use crate::config::codec::{
-    Choice, Codec, List, Optional, PATH, Seconds, Table, Text, Whole, Wrong,
+    Choice, Codec, List, Optional, PATH, Seconds, Table, Text, TextError, Whole,
 };
-use crate::config::settings::{KeyShown, Provider};
+use crate::config::settings::{AuthHeader, Provider};
 
 /// The longest name of a model, and the longest value of a header.
 const NAME_BYTES_MAX: usize = 200;
@@ -48,9 +48,9 @@ pub(super) const MODEL: &[Key] = &[
         "Whether the provider wants a key; one on the own machine may not"),
     key!("model.auth" => model.auth,
         Choice(&[
-            ("usual", KeyShown::Usual),
-            ("x-api-key", KeyShown::ApiKey),
-            ("bearer", KeyShown::Bearer),
+            ("usual", AuthHeader::Usual),
+            ("x-api-key", AuthHeader::ApiKey),
+            ("bearer", AuthHeader::Bearer),
         ]),
         "The header that carries the key: x-api-key for Anthropic, Authorization for others, unless \
          said here"),
@@ -94,13 +94,13 @@ const NAME: Text<String> = Text {
     allowed: "a text of 1 to 200 printable characters",
     read: |text| {
         let good = (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control);
-        if good { Ok(text.to_owned()) } else { Err(Wrong::NotAllowed) }
+        if good { Ok(text.to_owned()) } else { Err(TextError::NotAllowed) }
     },
     write: String::clone,
 };
 
 const PRICE: Text<Price> = Text {
     allowed: "dollars per million tokens read and written, such as \"3/15\"",
-    read: |text| text.parse().map_err(|_| Wrong::NotAllowed),
+    read: |text| text.parse().map_err(|_| TextError::NotAllowed),
     write: ToString::to_string,
 };

@@ -17,7 +17,7 @@ pub(crate) enum Provider {
 
 /// How the key is shown to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyShown {
+pub(crate) enum AuthHeader {
     /// As the provider's own clients do it.
     Usual,
     ApiKey,
@@ -35,7 +35,7 @@ pub(crate) struct Model {
     pub(crate) allowed: Vec<String>,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) key_needed: bool,
-    pub(crate) auth: KeyShown,
+    pub(crate) auth: AuthHeader,
     pub(crate) anthropic_version: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) prices: BTreeMap<String, Price>,
@@ -69,7 +69,7 @@ impl Default for Model {
             allowed: Vec::new(),
             key_file: None,
             key_needed: true,
-            auth: KeyShown::Usual,
+            auth: AuthHeader::Usual,
             anthropic_version: "2023-06-01".to_owned(),
             headers: BTreeMap::new(),
             prices: BTreeMap::new(),

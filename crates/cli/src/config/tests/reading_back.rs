@@ -12,10 +12,10 @@ use toml::de::DeValue;
 use super::{file, load};
 use crate::config::document;
 use crate::config::flags::ServeFlags;
-use crate::config::given::Given;
 use crate::config::keys::{Key, keys};
 use crate::config::load::Draft;
 use crate::config::origin::Origin;
+use crate::config::raw_value::RawValue;
 use crate::config::settings::Settings;
 
 /// Reads a text that has no unknown keys and no wrong values, though maybe contradictions.
@@ -127,8 +127,8 @@ const OFFERS: usize = 96;
 fn settings() -> impl Strategy<Value = Settings> {
     let offers = prop::collection::vec(literal(), OFFERS);
     offers.prop_map(|offers| {
-        let given = |offer: &String| Given::from_toml(&DeValue::parse(offer).unwrap(), None);
-        let offers: Vec<Given> = offers.iter().map(given).collect();
+        let given = |offer: &String| RawValue::from_toml(&DeValue::parse(offer).unwrap(), None);
+        let offers: Vec<RawValue> = offers.iter().map(given).collect();
         let mut settings = Settings::default();
         for (index, key) in keys().enumerate() {
             let mut in_turn = offers.iter().cycle().skip(index).take(OFFERS);

@@ -1,7 +1,6 @@
-//! The engine of a server: which templates it offers, how it is started, and that there is one.
+//! Starts the engine of a server with its templates, and starts another when its zone process ends.
 //!
-//! A zone that dies, whatever killed it, takes its sandboxes along. The server goes on and gets another
-//! zone.
+//! All sandboxes of a zone end with the zone process. The server keeps running meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -18,19 +17,21 @@ use silica_templates::{Home, Template, list};
 use crate::config::Settings;
 use crate::home;
 
-/// How long after a failure the next zone is tried, at first and at most.
+/// How long to wait after a failed start, at first; it doubles with every failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// The longest wait between two attempts to start an engine.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The templates on offer.
-pub(super) struct Offer {
-    /// Those of the pool and the default one: built now where they are not, and kept warm.
+/// The templates that a server offers.
+pub(super) struct TemplateSet {
+    /// The templates of the pool and the default template. They are warmed up at the start.
     warm: Vec<Template>,
-    /// What was built otherwise: warmed up when somebody wants it.
+    /// All other built templates. The first sandbox of each warms it up.
     cold: Vec<Template>,
 }
 
-impl Offer {
+impl TemplateSet {
+    /// Finds all templates, and builds those of the pool and the default one if they are not built.
     pub(super) fn find(home: &Home, settings: &Settings) -> Result<Self> {
         let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
         names.insert(settings.sandboxes.template.to_string());
@@ -42,16 +43,16 @@ impl Offer {
                 Ok(template) => cold.push(template),
                 Err(error) => {
                     let template = listed.name.as_str();
-                    tracing::warn!(template, %error, "not offered: it is damaged");
+                    tracing::warn!(template, %error, "the template is damaged and is not offered");
                 }
             }
         }
         Ok(Self { warm, cold })
     }
 
-    /// What clients are told of them.
-    pub(super) fn shown(&self) -> Vec<Value> {
-        let show = |template: &Template| {
+    /// Returns the templates as the API lists them.
+    pub(super) fn to_json(&self) -> Vec<Value> {
+        let object = |template: &Template| {
             let manifest = &template.manifest;
             json!({
                 "name": manifest.name,
@@ -60,25 +61,25 @@ impl Offer {
                 "packages": manifest.packages,
             })
         };
-        self.warm.iter().chain(&self.cold).map(show).collect()
+        self.warm.iter().chain(&self.cold).map(object).collect()
     }
 }
 
-/// Everything that an engine is started from.
-pub(super) struct Works {
+/// Starts engines, one after the other.
+pub(super) struct EngineSupervisor {
     pub(super) home: Home,
     pub(super) settings: Settings,
-    pub(super) offer: Offer,
+    pub(super) templates: TemplateSet,
 }
 
-impl Works {
-    /// Starts an engine with all templates, the warm ones warm, and lets its pools fill.
+impl EngineSupervisor {
+    /// Starts an engine, loads all templates, and starts to fill its pools.
     pub(super) async fn start(&self) -> Result<Engine> {
         let engine = Engine::start(EngineOptions {
             limits_max: self.settings.limits.max.clone(),
             ..home::engine_options(&self.home, Tier::Jail, self.settings.zygotes)?
         })?;
-        match self.equip(&engine).await {
+        match self.load_templates(&engine).await {
             Ok(()) => Ok(engine),
             Err(error) => {
                 engine.close().await;
@@ -87,14 +88,14 @@ impl Works {
         }
     }
 
-    async fn equip(&self, engine: &Engine) -> Result<()> {
-        for template in &self.offer.warm {
+    async fn load_templates(&self, engine: &Engine) -> Result<()> {
+        for template in &self.templates.warm {
             let name = &template.manifest.name;
             engine.add_template(template.clone()).await?;
             tracing::info!(template = name, "warming up");
             engine.warm(name).await?;
         }
-        for template in &self.offer.cold {
+        for template in &self.templates.cold {
             engine.add_template(template.clone()).await?;
         }
         for (name, &size) in &self.settings.pool {
@@ -105,9 +106,8 @@ impl Works {
         Ok(())
     }
 
-    /// Puts a new engine in the place of one whose zone has died, for as long as the server takes on
-    /// work.
-    pub(super) async fn keep(self, sessions: Weak<Sessions>) {
+    /// Replaces the engine whenever its zone process ends, until the server stops accepting work.
+    pub(super) async fn supervise(self, sessions: Weak<Sessions>) {
         loop {
             let Some(engine) = sessions.upgrade().map(|sessions| sessions.engine()) else { return };
             engine.ended().await;
@@ -115,24 +115,24 @@ impl Works {
                 return;
             }
             tracing::error!("the zone process has ended, and all sandboxes with it");
-            // What it kept ready is dead.
+            // The sandboxes in its pool have ended with the zone.
             engine.close().await;
-            let Some(engine) = self.start_again(&sessions).await else { return };
+            let Some(engine) = self.restart(&sessions).await else { return };
             let Some(sessions) = sessions.upgrade() else { return };
             sessions.replace_engine(engine).await;
-            tracing::warn!("another zone has taken its place");
-            // The log shows by itself what was lost; a note that cannot be written is no reason to stop.
+            tracing::warn!("another zone process has been started");
+            // The records of the lost executions are in the log anyway, so a failure is ignored.
             let _ = sessions.store().audit().note(Note::new("zone_replaced")).await;
         }
     }
 
-    /// Tries until it works or the server stops.
-    async fn start_again(&self, sessions: &Weak<Sessions>) -> Option<Arc<Engine>> {
+    /// Starts an engine, repeatedly until it succeeds; returns `None` when the server stops.
+    async fn restart(&self, sessions: &Weak<Sessions>) -> Option<Arc<Engine>> {
         let mut pause = RETRY_PAUSE;
         loop {
             match self.start().await {
                 Ok(engine) => return Some(Arc::new(engine)),
-                Err(error) => tracing::error!("no other zone can be started: {error:#}"),
+                Err(error) => tracing::error!("cannot start another zone: {error:#}"),
             }
             tokio::time::sleep(pause).await;
             pause = RETRY_PAUSE_MAX.min(pause * 2);

@@ -21,7 +21,7 @@ const NAMES_MAX: u32 = 1000;
 
 /// How much of what happens is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum Verbosity {
     Everything,
     /// Only code that somebody wants to see before it runs.
     Code,
@@ -35,8 +35,8 @@ pub(super) enum Seen {
 }
 
 /// Shows events as they come.
-pub(super) struct Teller {
-    telling: Telling,
+pub(super) struct EventPrinter {
+    verbosity: Verbosity,
     code: bool,
     colour: bool,
     pictures: Option<Protocol>,
@@ -48,11 +48,11 @@ pub(super) struct Teller {
     highlighter: Highlighter,
 }
 
-impl Teller {
+impl EventPrinter {
     /// Shows the code too, or not.
-    pub(super) fn new(telling: Telling, code: bool) -> Self {
+    pub(super) fn new(verbosity: Verbosity, code: bool) -> Self {
         Self {
-            telling,
+            verbosity,
             code,
             colour: std::io::stderr().is_terminal(),
             pictures: Protocol::of_terminal(),
@@ -63,8 +63,8 @@ impl Teller {
         }
     }
 
-    pub(super) fn tell(&mut self, event: &Event) {
-        if self.telling == Telling::Code && !matches!(event, Event::Code(_)) {
+    pub(super) fn print(&mut self, event: &Event) {
+        if self.verbosity == Verbosity::Code && !matches!(event, Event::Code(_)) {
             return;
         }
         match event {
@@ -165,7 +165,7 @@ fn write(stream: &mut impl Write, text: &str) {
 }
 
 /// What is said when a request is over; saves its files.
-pub(super) fn ending(answered: &Answered, seen: Seen) {
+pub(super) fn print_answer(answered: &Answered, seen: Seen) {
     let in_words = answered.shape == Shape::Agent || answered.attempts.is_empty();
     if in_words && seen == Seen::No {
         let said: Vec<String> = answered.said.lines().map(harmless).collect();

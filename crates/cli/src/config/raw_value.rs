@@ -8,75 +8,75 @@ pub(super) const SHOWN_CHARS_MAX: usize = 80;
 
 /// A value and the line it stands on, if it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Given {
-    pub(super) shape: Shape,
+pub(super) struct RawValue {
+    pub(super) kind: RawKind,
     pub(super) line: Option<usize>,
 }
 
 /// The forms a value can have.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum RawKind {
     /// From a variable or a flag: text, of which the key decides what it is.
     Bare(String),
     Text(String),
     Whole(i64),
     Decimal(f64),
-    List(Vec<Given>),
-    Table(Vec<(String, Given)>),
+    List(Vec<RawValue>),
+    Table(Vec<(String, RawValue)>),
     /// Something no key takes: a truth value, a time, a number too large.
     Other(String),
 }
 
-impl Given {
+impl RawValue {
     /// Text from a variable or a flag.
     pub(super) fn bare(text: &str) -> Self {
-        Self { shape: Shape::Bare(text.to_owned()), line: None }
+        Self { kind: RawKind::Bare(text.to_owned()), line: None }
     }
 
     /// Reads a value of a TOML document.
     pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, lines: Option<&Lines>) -> Self {
         let line = lines.map(|lines| lines.at(value.span().start).0);
-        let shape = match value.get_ref() {
-            DeValue::String(text) => Shape::Text(text.to_string()),
+        let kind = match value.get_ref() {
+            DeValue::String(text) => RawKind::Text(text.to_string()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .map_or_else(|_| Shape::Other(number.to_string()), Shape::Whole),
+                .map_or_else(|_| RawKind::Other(number.to_string()), RawKind::Whole),
             DeValue::Float(number) => number
                 .as_str()
                 .parse()
-                .map_or_else(|_| Shape::Other(number.to_string()), Shape::Decimal),
-            DeValue::Boolean(truth) => Shape::Other(truth.to_string()),
-            DeValue::Datetime(time) => Shape::Other(time.to_string()),
+                .map_or_else(|_| RawKind::Other(number.to_string()), RawKind::Decimal),
+            DeValue::Boolean(truth) => RawKind::Other(truth.to_string()),
+            DeValue::Datetime(time) => RawKind::Other(time.to_string()),
             DeValue::Array(items) => {
-                Shape::List(items.iter().map(|item| Self::from_toml(item, lines)).collect())
+                RawKind::List(items.iter().map(|item| Self::from_toml(item, lines)).collect())
             }
-            DeValue::Table(table) => Shape::Table(entries(table, lines)),
+            DeValue::Table(table) => RawKind::Table(entries(table, lines)),
         };
-        Self { shape, line }
+        Self { kind, line }
     }
 
     /// The text of it, if it is text.
     pub(super) fn text(&self) -> Option<&str> {
-        match &self.shape {
-            Shape::Bare(text) | Shape::Text(text) => Some(text),
+        match &self.kind {
+            RawKind::Bare(text) | RawKind::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// The whole number it is.
     pub(super) fn whole(&self) -> Option<i64> {
-        match &self.shape {
-            Shape::Whole(number) => Some(*number),
-            Shape::Bare(text) => text.parse().ok(),
+        match &self.kind {
+            RawKind::Whole(number) => Some(*number),
+            RawKind::Bare(text) => text.parse().ok(),
             _ => None,
         }
     }
 
     /// The number it is, with or without a fraction.
     pub(super) fn number(&self) -> Option<f64> {
-        let number = match &self.shape {
-            Shape::Whole(number) => *number as f64,
-            Shape::Decimal(number) => *number,
-            Shape::Bare(text) => text.parse().ok()?,
+        let number = match &self.kind {
+            RawKind::Whole(number) => *number as f64,
+            RawKind::Decimal(number) => *number,
+            RawKind::Bare(text) => text.parse().ok()?,
             _ => return None,
         };
         number.is_finite().then_some(number)
@@ -85,14 +85,14 @@ impl Given {
     /// The items of a list. Bare text is a TOML array, or items between separators, if there are
     /// such; nothing is the empty list.
     pub(super) fn list(&self, separator: Option<char>) -> Option<Vec<Self>> {
-        let text = match &self.shape {
-            Shape::List(items) => return Some(items.clone()),
-            Shape::Bare(text) => text.trim(),
+        let text = match &self.kind {
+            RawKind::List(items) => return Some(items.clone()),
+            RawKind::Bare(text) => text.trim(),
             _ => return None,
         };
         if text.starts_with('[') && text.ends_with(']') {
-            return match Self::from_toml(&DeValue::parse(text).ok()?, None).shape {
-                Shape::List(items) => Some(items),
+            return match Self::from_toml(&DeValue::parse(text).ok()?, None).kind {
+                RawKind::List(items) => Some(items),
                 _ => None,
             };
         }
@@ -107,14 +107,14 @@ impl Given {
 
     /// The entries of a table. Bare text is a TOML inline table, or `name=value,name=value`.
     pub(super) fn table(&self) -> Option<Vec<(String, Self)>> {
-        let text = match &self.shape {
-            Shape::Table(entries) => return Some(entries.clone()),
-            Shape::Bare(text) => text.trim(),
+        let text = match &self.kind {
+            RawKind::Table(entries) => return Some(entries.clone()),
+            RawKind::Bare(text) => text.trim(),
             _ => return None,
         };
         if text.starts_with('{') {
-            return match Self::from_toml(&DeValue::parse(text).ok()?, None).shape {
-                Shape::Table(entries) => Some(entries),
+            return match Self::from_toml(&DeValue::parse(text).ok()?, None).kind {
+                RawKind::Table(entries) => Some(entries),
                 _ => None,
             };
         }
@@ -130,23 +130,23 @@ impl Given {
 
     /// What a message says it is.
     pub(super) fn describe(&self) -> String {
-        match &self.shape {
-            Shape::Bare(text) | Shape::Text(text) => format!("{:?}", cut(text)),
-            Shape::Whole(number) => number.to_string(),
-            Shape::Decimal(number) => number.to_string(),
-            Shape::Other(text) => cut(text),
-            Shape::List(_) => "a list".to_owned(),
-            Shape::Table(_) => "a table".to_owned(),
+        match &self.kind {
+            RawKind::Bare(text) | RawKind::Text(text) => format!("{:?}", cut(text)),
+            RawKind::Whole(number) => number.to_string(),
+            RawKind::Decimal(number) => number.to_string(),
+            RawKind::Other(text) => cut(text),
+            RawKind::List(_) => "a list".to_owned(),
+            RawKind::Table(_) => "a table".to_owned(),
         }
     }
 }
 
 /// The entries of a table in the order in which they stand.
-fn entries(table: &DeTable<'_>, lines: Option<&Lines>) -> Vec<(String, Given)> {
+fn entries(table: &DeTable<'_>, lines: Option<&Lines>) -> Vec<(String, RawValue)> {
     let mut ordered: Vec<_> = table.iter().collect();
     ordered.sort_by_key(|(name, _)| name.span().start);
     let entry = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-        let mut given = Given::from_toml(value, lines);
+        let mut given = RawValue::from_toml(value, lines);
         given.line = lines.map(|lines| lines.at(name.span().start).0);
         (String::from(name.get_ref() as &str), given)
     };
