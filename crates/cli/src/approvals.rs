@@ -60,7 +60,7 @@ struct DecisionArgs {
 }
 
 pub(crate) fn run(arguments: ApprovalsArgs) -> Result<i32> {
-    let client = Client::given(arguments.server, arguments.key)?;
+    let client = Client::from_args(arguments.server, arguments.key)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.action {

@@ -1,6 +1,6 @@
-//! `silica ask` and `silica chat`: plain words in, an answer out, in the terminal.
+//! `silica ask` and `silica chat`: answer prompts in the terminal, by code that a model writes.
 //!
-//! Both start an engine of their own, as `silica run` does, and ask the model that the configuration
+//! Both start an engine of their own, as `silica run` does, and use the model that the configuration
 //! names. Answers and output go to stdout; code, questions and everything else to stderr.
 
 mod consent;
@@ -29,37 +29,37 @@ use crate::{check, home, model, serve, show, units};
 use consent::Terminal;
 use printer::{EventPrinter, Seen, Verbosity};
 
-/// The largest file that goes along with a question.
+/// The largest file that can be sent with a question.
 const FILE_BYTES_MAX: u64 = 100 * 1024 * 1024;
 
-/// How long what still runs is waited for at the end.
+/// How long to wait at the end for cells that still run.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Whose sandboxes these are.
+/// The owner of the sandboxes.
 const TENANT: &str = "terminal";
 
-/// The status when there is no answer, or none that could be run.
+/// The exit status if there is no answer, or its code was not run.
 const EXIT_NO_ANSWER: i32 = 1;
 
-/// What both commands know.
+/// Arguments of both commands.
 #[derive(Debug, Args)]
 struct Common {
-    /// A file that the code can use, under its name in the current directory; can be given again
+    /// A file to copy into the working directory of the code; can be given again
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<PathBuf>,
-    /// Which model, if not the configured one
+    /// The model to use instead of the configured one
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// What the model is told and allowed: data, math, program, or one of your own
+    /// The instructions and permissions of the model: data, math, program, or your own preset
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// How the code is checked: strict, data, open or the path of a policy file
+    /// The policy that checks the code: strict, data, open or the path of a policy file
     #[arg(long, value_name = "NAME|FILE")]
     policy: Option<String>,
-    /// Run code without asking first
+    /// Run code without asking for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// Show the code as the model writes it, also where nothing is asked
+    /// Show the code as the model writes it, also with --yes
     #[arg(long)]
     show_code: bool,
     /// Set a key of the configuration; can be given again
@@ -70,11 +70,11 @@ struct Common {
 /// Arguments of `silica ask`.
 #[derive(Debug, Args)]
 pub(crate) struct AskArgs {
-    /// What you want to know; `-` or nothing for standard input
+    /// The question; `-` or nothing for standard input
     question: Option<String>,
     #[command(flatten)]
     common: Common,
-    /// Let the model run code step by step and answer in words
+    /// Let the model run code in several steps and answer in text
     #[arg(long)]
     agent: bool,
     /// Print one JSON object at the end and nothing before
@@ -113,7 +113,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
     let mut files = files(&arguments.common.files)?;
     let common = arguments.common.ask()?;
     in_runtime(&arguments.common, async |local| {
-        say!("silica: ask away; /files, /history, /quit or Ctrl-D to leave");
+        say!("silica: type a question, or /files, /history, /quit; Ctrl-D quits too");
         let mut talk = Talk::New;
         let mut asked: Vec<String> = Vec::new();
         while let Some(line) = next_line().await? {
@@ -127,7 +127,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                     }
                 }
                 command if command.starts_with('/') => {
-                    say!("silica: there are /files, /history and /quit");
+                    say!("silica: unknown command; the commands are /files, /history and /quit");
                 }
                 prompt => {
                     asked.push(prompt.to_owned());
@@ -143,7 +143,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                             printer::print_answer(&answered, seen);
                             talk = answered.conversation.map_or(talk, Talk::In);
                         }
-                        // One that failed leaves the conversation as it was.
+                        // A failed question does not change the conversation.
                         Err(error) => say!("silica: {error:#}"),
                     }
                 }
@@ -154,18 +154,18 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
 }
 
 impl Common {
-    /// Whoever is asked has to see what about.
+    /// Returns whether to show code: always before asking for confirmation.
     fn shows_code(&self) -> bool {
         self.show_code || !self.yes
     }
 
-    /// What is the same for every question.
+    /// Returns the part of a request that is equal for all questions.
     fn ask(&self) -> Result<Ask> {
         Ok(Ask {
             model: self.model.clone(),
             preset: self.preset.clone(),
             policy: self.policy.as_deref().map(check::named_or_text).transpose()?,
-            // There is nothing to warm up for one user.
+            // A zygote costs more time than it saves for one user.
             create: Create { fresh: true, ..Create::default() },
             ..Ask::default()
         })
@@ -178,7 +178,7 @@ impl Common {
     }
 }
 
-/// An engine, sessions and a model, for one user at one terminal.
+/// An engine, sessions and a model in this process, for the user of the terminal.
 struct LocalService {
     sessions: Arc<Sessions>,
     interpreter: Arc<Interpreter>,
@@ -191,19 +191,22 @@ fn in_runtime(
 ) -> Result<i32> {
     let settings = common.settings()?;
     if !common.yes && !std::io::stdin().is_terminal() {
-        bail!("nobody can be asked whether the code may run: give --yes to run it without asking");
+        bail!(
+            "standard input is not a terminal, so the code cannot be confirmed; use --yes to run \
+             it without confirmation"
+        );
     }
     let model = model::for_terminal(&settings)?;
     let home = home::home()?;
     let template = home::template(&home, settings.sandboxes.template.as_str())?;
-    let place = tempfile::tempdir().context("cannot make a directory for the time of this run")?;
+    let place = tempfile::tempdir().context("cannot create a temporary directory")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(async {
         let engine = home::engine(&home, Tier::Jail)?;
         engine.add_template(template).await?;
         let options = StoreOptions::new(Access::Server);
         let store = Store::open(&place.path().join(DATABASE_NAME), options)?;
-        // Whoever sits in front of it is asked by `ask` itself.
+        // `ask` itself asks the user for confirmation, so the sessions need no approvals.
         let options = serve::options(&settings, ReviewOptions::default());
         let sessions = Sessions::start(engine, store, options).await?;
         let interpreter = model::in_terminal(&settings, model, Arc::clone(&sessions))?;
@@ -217,14 +220,14 @@ fn in_runtime(
         sessions.close(CLOSE_PATIENCE).await;
         status
     });
-    // A line that is still waited for on standard input has nobody to read it any more.
+    // A thread may still be reading a line from standard input.
     runtime.shutdown_background();
     status
 }
 
 impl LocalService {
-    /// Answers a question, and tells what happens meanwhile. Nothing is asked of whoever sits at the
-    /// terminal before they have seen what it is about.
+    /// Answers a question, and prints its events meanwhile. The code is always printed before the
+    /// user is asked to confirm it.
     async fn answer(
         &self,
         mut ask: Ask,
@@ -245,11 +248,11 @@ impl LocalService {
                         None => break printer.finish(),
                     },
                     Some(question) = questions.recv() => {
-                        // What came before the question waits here already.
+                        // The events that precede the question are in the channel already.
                         while let Ok(event) = events.try_recv() {
                             printer.print(&event);
                         }
-                        question.put().await;
+                        question.ask().await;
                     }
                 }
             }
@@ -265,7 +268,7 @@ impl LocalService {
 
     fn list_files(&self, talk: &Talk) {
         let Talk::In(conversation) = talk else {
-            say!("silica: there are no files before the first answer");
+            say!("silica: there are no files yet; ask a question first");
             return;
         };
         let id = conversation.trim_start_matches("conversation-");
@@ -297,7 +300,7 @@ fn question(given: Option<&str>) -> Result<String> {
     match given {
         Some(text) if text != "-" => Ok(text.to_owned()),
         _ if std::io::stdin().is_terminal() => {
-            bail!("nothing to ask: give a question, or write it to standard input")
+            bail!("no question: give it as an argument, or on standard input")
         }
         _ => std::io::read_to_string(std::io::stdin().lock()).context("cannot read the question"),
     }
@@ -308,7 +311,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(GuestPath, Vec<u8>)>> {
         let words = || format!("cannot use {}", path.display());
         let size = std::fs::metadata(path).with_context(words)?.len();
         if size > FILE_BYTES_MAX {
-            bail!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+            bail!("{} must have at most {FILE_BYTES_MAX} bytes", path.display());
         }
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
         let name = GuestPath::parse(name.with_context(words)?).with_context(words)?;
@@ -317,7 +320,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(GuestPath, Vec<u8>)>> {
     paths.iter().map(read).collect()
 }
 
-/// The next line of the user; `None` at the end.
+/// Reads the next line from standard input; `None` at its end.
 async fn next_line() -> Result<Option<String>> {
     let read = tokio::task::spawn_blocking(|| {
         if std::io::stdin().is_terminal() {

@@ -1,4 +1,4 @@
-//! `silica audit`: what was run for whom, and whether the log of it is as it was written.
+//! `silica audit`: shows, searches, exports and verifies the audit log.
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +20,9 @@ use silica_store::{Access, SandboxId, Tenant, Timestamp};
 
 use crate::{home, show};
 
-/// How often a log that is followed is looked at.
+/// How long `tail --follow` waits between two reads of the log.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
-/// How much is shown of code and details on one line.
+/// The most characters of code and details on one line.
 const TEXT_CHARS_MAX: usize = 80;
 
 /// Arguments of `silica audit`.
@@ -40,7 +40,7 @@ enum Action {
         #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
         #[arg(value_parser = value_parser!(u64).range(..=TAIL_MAX as u64))]
         count: u64,
-        /// Go on with new ones as they come, until Ctrl-C
+        /// Show new records as they are written, until Ctrl-C
         #[arg(short, long)]
         follow: bool,
         /// Print one JSON object a line
@@ -55,12 +55,12 @@ enum Action {
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Check that nobody has changed, moved or removed a record; the exit code is 1 if so
+    /// Check that no record was changed, moved or removed; the exit code is 1 if one was
     Verify {
         /// A head noted earlier, which must still be in the log
         #[arg(long, value_name = "SEQ:HASH")]
         head: Option<NotedHead>,
-        /// Check an exported log and not the one in use
+        /// Check an exported log instead of the one in use
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         /// Print the result as JSON
@@ -71,7 +71,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct SearchArgs {
-    /// For this key's id
+    /// Of the key with this id
     #[arg(long, value_name = "KEY", value_parser = Tenant::parse)]
     tenant: Option<Tenant>,
     /// In this sandbox
@@ -116,14 +116,13 @@ fn tail(count: u64, follow: bool, as_json: bool) -> Result<()> {
         None => store.audit().head().wait()?.seq,
     };
     if !as_json {
-        let columns = ("SEQ", "TIME", "KIND", "TENANT", "SANDBOX");
-        show::line(record_line(columns.0, columns.1, columns.2, columns.3, columns.4, "WHAT"))?;
+        show::line(record_line("SEQ", "TIME", "KIND", "TENANT", "SANDBOX", "WHAT"))?;
     }
     records.iter().try_for_each(|record| show_record(record, as_json))?;
     if follow { show_new(store.audit().follow(seen), as_json) } else { Ok(()) }
 }
 
-/// Shows what comes until somebody ends it, or nobody reads it any more.
+/// Shows new records until the program is interrupted or stdout is closed.
 fn show_new(mut new: Follow, as_json: bool) -> Result<()> {
     loop {
         new.poll()?.iter().try_for_each(|record| show_record(record, as_json))?;
@@ -145,7 +144,7 @@ fn record_line(
 fn show_record(record: &Record, as_json: bool) -> Result<()> {
     if as_json {
         let mut object = serde_json::to_value(record)?;
-        // Bodies are JSON unless somebody changed them; inside an object they can be looked into.
+        // A body is JSON unless the log was tampered with; it is embedded as an object, not as text.
         if let Ok(body) = serde_json::from_str(&record.body) {
             object["body"] = body;
         }
@@ -162,7 +161,7 @@ fn show_record(record: &Record, as_json: bool) -> Result<()> {
     ))
 }
 
-/// What a record says, on one line.
+/// Returns the body of a record on one line.
 fn what(record: &Record) -> String {
     let text = match record.kind {
         Kind::Begin => serde_json::from_str(&record.body).map(|body| begun(&body)),
@@ -216,7 +215,7 @@ fn search(arguments: SearchArgs) -> Result<()> {
         return found.iter().try_for_each(|one| show::line(serde_json::to_string(one)?));
     }
     if found.is_empty() {
-        say!("silica: nothing fits");
+        say!("silica: no execution matches");
         return Ok(());
     }
     show::line(execution_line("BEGUN", "EXECUTION", "TENANT", "OUTCOME", "MS", "CODE"))?;
@@ -261,7 +260,7 @@ fn export(output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new file that only its owner can read; half a file is removed.
+/// Writes a new file that only its owner can read; removes it if writing fails.
 fn export_to(path: &Path, write: impl Fn(&mut dyn Write) -> Result<Head>) -> Result<Head> {
     let cannot = || format!("cannot write {}", path.display());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -271,13 +270,13 @@ fn export_to(path: &Path, write: impl Fn(&mut dyn Write) -> Result<Head>) -> Res
         writer.flush().and_then(|()| file.sync_all()).map(|()| head).map_err(Error::from)
     });
     if written.is_err() {
-        // What went wrong is told; that a piece of it is left too would not help.
+        // The error of writing is reported; one of removing the rest would not help.
         let _ = std::fs::remove_file(path);
     }
     written.with_context(cannot)
 }
 
-/// The store's own error, where there is one, so that its advice is found.
+/// Returns the error of the store if there is one, since `main` prints advice for it.
 fn flatten(error: ExportError) -> Error {
     match error {
         ExportError::Store(error) => error.into(),
@@ -301,7 +300,7 @@ fn verify(head: Option<NotedHead>, file: Option<&Path>, as_json: bool) -> Result
         (Verdict::Whole(summary), false) => show_summary(summary)?,
         (Verdict::Broken(fault), true) => show::line(fault_json(fault)?)?,
         (Verdict::Broken(fault), false) => {
-            say!("silica: the audit log is NOT as it was written: {fault}");
+            say!("silica: the audit log was TAMPERED WITH or damaged: {fault}");
         }
     }
     Ok(i32::from(matches!(verdict, Verdict::Broken(_))))
@@ -317,23 +316,25 @@ fn show_summary(summary: &Summary) -> Result<()> {
         None => show::line("The log is whole: it has no records.")?,
     }
     if let Some(anchor) = &summary.anchor {
-        let (seq, time) = (anchor.seq, show::moment(anchor.pruned_at));
+        let seq = anchor.seq;
+        let time = show::moment(anchor.pruned_at);
         show::line(format_args!("Records up to {seq} were pruned, the last of them {time}."))?;
     }
     if summary.unfinished > 0 {
         let ids: Vec<String> =
             summary.unfinished_ids.iter().map(|id| show::plain(id, 64)).collect();
-        let (count, ids) = (summary.unfinished, ids.join(" "));
+        let count = summary.unfinished;
+        let ids = ids.join(" ");
         show::line(format_args!("Executions without an end: {count}: {ids}"))?;
     }
     match summary.noted {
-        Some(Noted::Found) => show::line("The head that was noted is in it.")?,
+        Some(Noted::Found) => show::line("The noted head is in the log.")?,
         Some(Noted::Pruned) => {
-            show::line("The head that was noted has been pruned; nothing can be said about it.")?;
+            show::line("The record of the noted head was pruned, so it cannot be checked.")?;
         }
         None => {}
     }
-    show::line(format_args!("Its head, to be noted elsewhere:\n{head}"))
+    show::line(format_args!("The head of the log; note it elsewhere for --head:\n{head}"))
 }
 
 fn summary_json(summary: &Summary) -> Value {
@@ -362,7 +363,7 @@ fn fault_json(fault: &Fault) -> Result<Value> {
     Ok(object)
 }
 
-/// Reads a time, or how long ago it was.
+/// Parses a time, or a duration before now.
 fn moment(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);
@@ -370,7 +371,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     ago(text).map(|duration| Timestamp::now().before(duration)).map_err(|error| error.to_string())
 }
 
-/// Reads `90s`, `30m`, `2h`, `7d`.
+/// Parses a duration such as `90s`, `30m`, `2h` or `7d`.
 fn ago(text: &str) -> Result<Duration> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
     let read = |(unit, seconds): (&str, u64)| {

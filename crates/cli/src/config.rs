@@ -1,7 +1,7 @@
-//! `silica config`, and the configuration of the server as a whole.
+//! `silica config`, and the configuration of the server.
 //!
-//! `keys` is the one table of what can be set; `load` reads it from a file, the environment and
-//! flags; the result is a `Settings`, which nothing below needs to check again.
+//! `keys` is the table of all settings; `load` reads them from a file, the environment and flags. The
+//! result is a `Settings`, whose values are checked.
 
 pub(crate) mod address;
 mod check;
@@ -41,7 +41,7 @@ pub(crate) struct ConfigArgs {
     /// Print a configuration file with every key, its meaning and its default
     #[arg(long, conflicts_with_all = ["json", "check", "ServeFlags"])]
     default: bool,
-    /// Tell whether a file is right by itself, whatever the environment says
+    /// Check a configuration file, without the environment and other flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "ServeFlags"])]
     check: Option<PathBuf>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
     Ok(0)
 }
 
-/// The variables that a configuration is made of.
+/// Returns the environment variables that the configuration uses.
 pub(crate) fn environment() -> Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
@@ -76,7 +76,7 @@ pub(crate) fn environment() -> Result<BTreeMap<String, String>> {
             continue;
         };
         if name.starts_with("SILICA_") || matches!(name, "HOME" | "XDG_CONFIG_HOME") {
-            let value = value.into_string().map_err(|_| anyhow!("{name} is not UTF-8 text"))?;
+            let value = value.into_string().map_err(|_| anyhow!("{name} must be UTF-8 text"))?;
             variables.insert(name.to_owned(), value);
         }
     }
@@ -92,7 +92,7 @@ fn check_file(path: &Path) -> i32 {
             for notice in &loaded.notices {
                 say!("silica: {notice}");
             }
-            say!("silica: {} is right", path.display());
+            say!("silica: {} is valid", path.display());
             0
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! `silica doctor`: what this host offers and enforces, what is missing, and how to get it.
+//! `silica doctor`: reports what this host supports and enforces, what is missing, and a remedy.
 
 mod calls;
 
@@ -20,7 +20,7 @@ pub(crate) struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Print what a sandbox answers to each system call, and why, as JSON, and look at nothing
+    /// Print the answer of a sandbox to each system call and the reason as JSON, without checks
     #[arg(long)]
     calls: bool,
 }
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// One line of the table.
+/// One row of the report.
 #[derive(Debug)]
 struct Finding {
     name: String,
@@ -90,11 +90,11 @@ fn kernel() -> Finding {
     match version.as_slice() {
         [major, minor] if (*major, *minor) >= (5, 12) => finding(State::Good),
         _ => finding(State::Missing)
-            .with_remedy("Linux 5.12 or newer is needed (mount_setattr, overlayfs for users)"),
+            .with_remedy("Linux 5.12 or newer is required (mount_setattr, overlayfs for users)"),
     }
 }
 
-/// The switches by which distributions turn user namespaces off.
+/// Checks the settings by which distributions disable user namespaces.
 fn user_namespaces() -> Finding {
     let name = "user namespaces";
     let max = read("/proc/sys/user/max_user_namespaces");
@@ -104,7 +104,7 @@ fn user_namespaces() -> Finding {
     }
     let privileged = is_privileged();
     if !privileged && read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-        return Finding::new(name, State::Missing, "only root may make them on this host")
+        return Finding::new(name, State::Missing, "only root may create them on this host")
             .with_remedy("sysctl -w kernel.unprivileged_userns_clone=1, or run as root");
     }
     if !privileged && read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
@@ -122,14 +122,14 @@ fn data_directory(home: &Home) -> Finding {
     let name = "data directory";
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_err() {
-        return Finding::new(name, State::Missing, format!("{} cannot be written", path.display()))
-            .with_remedy("set SILICA_HOME to a directory of yours");
+        return Finding::new(name, State::Missing, format!("{} is not writable", path.display()))
+            .with_remedy("set SILICA_HOME to a directory that you can write to");
     }
     let free = rustix::fs::statvfs(existing).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
     let detail = format!("{} ({} GB free)", path.display(), free / 1_000_000_000);
     match free {
         0..3_000_000_000 => Finding::new(name, State::Limited, detail)
-            .with_remedy("the code-interpreter template takes about 1.5 GB while it is built"),
+            .with_remedy("free some space: building code-interpreter takes about 1.5 GB"),
         _ => Finding::new(name, State::Good, detail),
     }
 }
@@ -148,20 +148,20 @@ fn control_groups() -> Vec<Finding> {
         findings.push(finding.with_remedy(if is_unified(controller.name()) {
             "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes silica …"
         } else {
-            "run as root: systemd hands no part of cgroup v1 to users"
+            "run as root: systemd delegates no part of cgroup v1 to users"
         }));
     }
     findings
 }
 
-/// Whether a controller is, or could be, in the hierarchy that systemd hands parts of to users.
+/// Returns whether a controller is, or could be, in the hierarchy that systemd delegates to users.
 fn is_unified(controller: &str) -> bool {
     let groups = read("/proc/self/cgroup");
     let of_v1 = groups.lines().filter_map(|line| line.split(':').nth(1));
     !of_v1.flat_map(|names| names.split(',')).any(|name| name == controller)
 }
 
-/// Starts a zone and, if a template is built, a sandbox in it: the proof of everything else.
+/// Starts a zone and, if a template is built, runs a cell in a sandbox, which tests everything.
 async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
     let engine = match home::engine(home, Tier::Jail) {
         Ok(engine) => engine,
@@ -185,7 +185,7 @@ async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
     (can_run, findings)
 }
 
-/// The first built-in template that is built.
+/// Returns the first built-in template that has been built.
 fn built_template(home: &Home) -> Option<TemplateName> {
     TemplateSource::builtin_names().find_map(|name| {
         let name = TemplateName::new(name).ok()?;
@@ -196,7 +196,7 @@ fn built_template(home: &Home) -> Option<TemplateName> {
 async fn prove(engine: &Engine, home: &Home, name: &TemplateName) -> Finding {
     match run_print(engine, home, name).await {
         Ok(millis) => {
-            let detail = format!("one ran print(1) from template {name} in {millis:.0} ms");
+            let detail = format!("print(1) ran with the template {name} in {millis:.0} ms");
             Finding::new("sandboxes", State::Good, detail)
         }
         Err(error) => {
@@ -208,7 +208,7 @@ async fn prove(engine: &Engine, home: &Home, name: &TemplateName) -> Finding {
 }
 
 async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<f64> {
-    let template = load(home, name)?.ok_or_else(|| anyhow::anyhow!("the template is gone"))?;
+    let template = load(home, name)?.ok_or_else(|| anyhow::anyhow!("the template was removed"))?;
     engine.add_template(template).await?;
     let started = std::time::Instant::now();
     let options =
@@ -235,29 +235,35 @@ fn measures(containment: &Containment) -> Vec<Finding> {
     containment.measures.iter().map(finding).collect()
 }
 
-/// What usually helps, by the step that failed.
+/// Returns the usual remedy for the step that failed.
 fn remedy_for(causes: &str) -> &'static str {
     const KNOWN: [(&str, &str); 6] = [
         (
             "zone-groups",
-            "the control groups are not as they look: start Silica in a group of its own; see \
-             docs/running-without-root.md",
+            "the control groups cannot be used as they are set up: start Silica in a group of its \
+             own; see docs/running-without-root.md",
         ),
         (
             "zone-fork",
-            "user namespaces are refused: see the line above, or, inside a container, allow \
-             unshare and mount in its seccomp profile",
+            "user namespaces are not permitted: see the row `user namespaces`, or, inside a \
+             container, allow unshare and mount in its seccomp profile",
         ),
         (
             "zone-ids",
-            "the id map was refused: run as root, or as a user without a restricted id map",
+            "the id map was rejected: run as root, or as a user without a restricted id map",
         ),
-        ("zone-root", "mounts are refused: inside a container, allow mount and do not mask /proc"),
+        (
+            "zone-root",
+            "mounts are not permitted: inside a container, allow mount and do not mask /proc",
+        ),
         (
             "enclosure-root",
-            "overlayfs is refused in user namespaces: Linux 5.12 or newer is needed",
+            "overlayfs is not permitted in user namespaces: Linux 5.12 or newer is required",
         ),
-        ("enclosure-proc", "a fresh /proc is refused: the outer container masks its own /proc"),
+        (
+            "enclosure-proc",
+            "a new /proc is not permitted: start the outer container without a masked /proc",
+        ),
     ];
     let found = KNOWN.iter().find(|(step, _)| causes.contains(step));
     found.map_or("see docs/running-without-root.md", |(_, remedy)| remedy)
@@ -269,9 +275,10 @@ fn read(path: &str) -> String {
 
 fn print_table(findings: &[Finding], can_run: bool) -> Result<()> {
     for (index, finding) in findings.iter().enumerate() {
-        let (mark, name) = (finding.state.mark(), &finding.name);
+        let mark = finding.state.mark();
+        let name = &finding.name;
         show::line(format_args!("{mark:<8} {name:<28} {}", finding.detail))?;
-        // What helps several in a row is said once, below the last.
+        // A remedy of several consecutive rows is printed once, below the last.
         let again = findings.get(index + 1).is_some_and(|next| next.remedy == finding.remedy);
         if let Some(remedy) = finding.remedy.as_ref().filter(|_| !again) {
             show::line(format_args!("{:<8} {:<28} → {remedy}", "", ""))?;

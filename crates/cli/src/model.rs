@@ -1,4 +1,6 @@
-//! From settings and environment to something that answers prompts. The only reader of a provider's key.
+//! Builds the model and the prompt service from settings and environment.
+//!
+//! No other module reads the key of a provider.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,16 +20,16 @@ use crate::config::settings::{AuthHeader, Provider};
 /// The largest file of turns, presets or keys that is read.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Where what was spent on models is written down, in the data directory.
+/// The file of the spending on models, in the data directory.
 const LEDGER_NAME: &str = "spending.json";
 
-/// The name of the model of a script.
+/// The model name of a script.
 const SCRIPT_NAME: &str = "script";
 
-/// The variable that holds the key of whatever provider there is.
+/// The environment variable with the key of the configured provider.
 const KEY_VARIABLE: &str = "SILICA_MODEL_KEY";
 
-/// What answers prompts on a server.
+/// Builds the prompt service of a server.
 pub(crate) fn interpreter(
     home: &Home,
     settings: &Settings,
@@ -40,25 +42,24 @@ pub(crate) fn interpreter(
         cost: cents.map(|cents| Cost::dollars(cents as f64 / 100.0)),
     };
     let ledger = Ledger::open(budget, home.path().join(LEDGER_NAME))
-        .context("the book of what was spent on models cannot be read")?;
+        .with_context(|| format!("cannot read {LEDGER_NAME}, the spending on models"))?;
     build(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
 }
 
-/// The model for a terminal. Whatever would keep it from being asked is said here, before anything is
-/// built for its code.
+/// Returns the model for a terminal. Missing settings are reported here, before a template is built.
 pub(crate) fn for_terminal(settings: &Settings) -> Result<Model> {
     let Some(model) = provider(settings)? else {
         return Err(InterpretError::NotConfigured).context(
-            "a model is needed: for example SILICA_MODEL_PROVIDER=anthropic, \
-             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY (docs/interpret.md)",
+            "a model is needed: set for example SILICA_MODEL_PROVIDER=anthropic, \
+             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY; see docs/interpret.md",
         );
     };
     model.has_key()?;
     Ok(model)
 }
 
-/// What answers prompts in a terminal: nobody else's budget is at stake, and whoever pays for the model
-/// says which.
+/// Builds the prompt service of a terminal: without a budget, and with any model, since its user
+/// pays for the model.
 pub(crate) fn in_terminal(
     settings: &Settings,
     model: Model,
@@ -75,10 +76,15 @@ fn build(
     sessions: Arc<Sessions>,
     ledger: Ledger,
 ) -> Result<Arc<Interpreter>> {
-    let (model, interpret) = (&settings.model, &settings.interpret);
+    let model = &settings.model;
+    let interpret = &settings.interpret;
     let presets = presets(interpret.presets.as_deref())?;
     if presets.get(&interpret.preset).is_none() {
-        bail!("interpret.preset: there is no preset {:?}", interpret.preset);
+        bail!(
+            "interpret.preset is {:?}, and there is no such preset; use data, math, program, or one \
+             of the directory interpret.presets",
+            interpret.preset
+        );
     }
     let options = InterpretOptions {
         model: model.name.clone().unwrap_or_else(|| SCRIPT_NAME.to_owned()),
@@ -100,7 +106,7 @@ fn provider(settings: &Settings) -> Result<Option<Model>> {
     let (wire, address) = match model.provider {
         Provider::None => return Ok(None),
         Provider::Scripted => {
-            let file = model.script.as_deref().context("model.script is not given")?;
+            let file = model.script.as_deref().context("model.script is not set")?;
             let script = Scripted::parse(&read(file)?)
                 .with_context(|| format!("cannot use {}", file.display()))?;
             return Ok(Some(Model::Scripted(script)));
@@ -134,13 +140,13 @@ fn provider(settings: &Settings) -> Result<Option<Model>> {
     Ok(Some(Model::Http(Box::new(model))))
 }
 
-/// The provider's key, and how Anthropic's own clients would show it: a variable of ours, then the
-/// file, then the provider's own variables. These count only where no address of another is given:
-/// nobody's key goes to a place it was not made for.
+/// Returns the key of the provider, and the header in which Anthropic's own clients send it. The
+/// sources are `SILICA_MODEL_KEY`, then the file, then the variables of the provider. Those are used
+/// only if `model.base_url` is not set, since the key must not be sent to another server.
 fn key(settings: &Settings, wire: Wire) -> Result<(Option<Secret>, Auth)> {
     let model = &settings.model;
     let secret = |text: &str, origin: &str| {
-        Secret::new(text).with_context(|| format!("{origin} holds nothing that could be a key"))
+        Secret::new(text).with_context(|| format!("{origin} does not contain a valid key"))
     };
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     if let Some(text) = variable(KEY_VARIABLE) {
@@ -184,7 +190,7 @@ fn read(path: &Path) -> Result<String> {
     let words = || format!("cannot read {}", path.display());
     let size = std::fs::metadata(path).with_context(words)?.len();
     if size > FILE_BYTES_MAX {
-        bail!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+        bail!("{} must have at most {FILE_BYTES_MAX} bytes", path.display());
     }
     std::fs::read_to_string(path).with_context(words)
 }

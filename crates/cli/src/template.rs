@@ -29,11 +29,11 @@ enum Action {
     },
     /// List the templates that are built, and the built-in ones
     List,
-    /// Show what a built template holds
+    /// Show the contents of a built template
     Show {
         /// The template's name
         name: String,
-        /// As JSON, with every package
+        /// Print JSON, with every package
         #[arg(long)]
         json: bool,
     },
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: TemplateArgs) -> Result<i32> {
         Action::Show { name, json } => show(&home, &name, json)?,
         Action::Remove { name } => {
             if !remove(&home, &TemplateName::new(&name)?)? {
-                bail!("there is no template called {name}");
+                bail!("there is no template {name}; list all with: silica template list");
             }
             say!("silica: removed template {name}");
         }
@@ -60,15 +60,15 @@ pub(crate) fn run(arguments: TemplateArgs) -> Result<i32> {
     Ok(0)
 }
 
-/// A name is a name; anything with a slash or a dot in it is a path.
+/// Finds a template by name, or by path if the text has a slash or a dot.
 fn spec(home: &Home, template: &str) -> Result<Spec> {
     if !template.contains(['/', '.']) {
         return Ok(TemplateSource::find(home, &TemplateName::new(template)?)?.spec()?);
     }
     TemplateSource::from_path(Path::new(template)).spec().map_err(|error| match error {
-        // Its own words would call every such file template.toml.
+        // The message of `SpecError` names the file template.toml, not the path of the user.
         SpecError::Toml(error) => {
-            Error::from(error).context(format!("{template} is not understood"))
+            Error::from(error).context(format!("{template} is not a valid template"))
         }
         error => Error::from(error).context(format!("cannot use {template}")),
     })
@@ -123,7 +123,7 @@ fn list_all(home: &Home) -> Result<()> {
 
 fn show(home: &Home, name: &str, json: bool) -> Result<()> {
     let Some(template) = load(home, &TemplateName::new(name)?)? else {
-        // Whoever cannot build it is told what there is.
+        // Fails with a list of all templates if there is none of this name.
         TemplateSource::find(home, &TemplateName::new(name)?)?;
         bail!("template {name} is not built; build it with: silica template build {name}");
     };

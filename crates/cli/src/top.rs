@@ -1,7 +1,7 @@
-//! `silica top`: what lives on a running server, again every second.
+//! `silica top`: shows the sandboxes of a running server, every second.
 //!
-//! It talks to the server as any client does. Nothing that comes back can steer the terminal: what is
-//! shown is made of plain characters (`view.rs`).
+//! It is an ordinary client of the server. Texts from the server cannot control the terminal: only
+//! printable ASCII characters are printed (`view.rs`).
 
 mod frame;
 mod keys;
@@ -21,16 +21,17 @@ use frame::Frame;
 use keys::Keys;
 use view::plain;
 
-/// What is asked for.
+/// The path of the request.
 const SANDBOXES: &str = "/v1/admin/sandboxes";
 
-/// How long the view stays as it is.
+/// The time between two requests.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Between the first look, which is not shown, and the second: processor use is a difference.
+/// The time between the first request, which is not shown, and the second: processor usage is a
+/// difference.
 const FIRST_PAUSE: Duration = Duration::from_millis(300);
 
-/// The longest text of an error of the server that is shown.
+/// The most characters of an error of the server that are shown.
 const DETAIL_CHARACTERS_MAX: usize = 300;
 
 /// Arguments of `silica top`.
@@ -41,22 +42,22 @@ pub(crate) struct TopArgs {
     /// An admin key [default: SILICA_KEY]
     #[arg(long)]
     key: Option<String>,
-    /// Look so often, then stop
+    /// Print this many reports, then stop
     #[arg(short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Look once; the same as -n 1, and as writing to a file or pipe
+    /// Print one report, as with -n 1; the default if the output is a file or pipe
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print each look as one line of JSON
+    /// Print each report as one line of JSON
     #[arg(long)]
     json: bool,
-    /// What comes first
+    /// The column to sort by
     #[arg(long, value_enum, default_value = "cpu", value_name = "COLUMN")]
     sort: Sort,
 }
 
-/// What comes first: the busiest, the largest, the one that has run the most cells, the oldest, the next
-/// to end, or the first by name.
+/// The order of sandboxes: by processor usage, memory, cells or age, largest first; by expiry, soonest
+/// first; or by owner or id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
     Cpu,
@@ -69,7 +70,7 @@ pub(crate) enum Sort {
 }
 
 pub(crate) fn run(arguments: TopArgs) -> Result<i32> {
-    let client = Client::given(arguments.server, arguments.key)?;
+    let client = Client::from_args(arguments.server, arguments.key)?;
     let on_terminal = io::stdout().is_terminal();
     let looks = match arguments.count {
         Some(count) => Some(count),
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: TopArgs) -> Result<i32> {
                 None => std::future::pending().await,
             }
         };
-        // Whatever was drawn is taken away when the other side is dropped.
+        // Dropping the future of `show` restores the screen.
         tokio::select! {
             shown = show(&client, looks, form, arguments.sort) => shown,
             () = stop.asked() => Ok(0),
@@ -100,12 +101,11 @@ pub(crate) fn run(arguments: TopArgs) -> Result<i32> {
     })
 }
 
-/// How looks are shown.
+/// How reports are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// In place of each other, on a screen of their own.
+    /// Each replaces the one before on the alternate screen.
     Live,
-    /// One below the other.
     Table,
     /// One line each.
     Json,
@@ -123,7 +123,7 @@ async fn show(client: &Client, looks: Option<u64>, form: Form, sort: Sort) -> Re
                 last = frame;
                 None
             }
-            // Somebody watches: a server that is started again comes back by itself.
+            // The live view goes on, and shows a server that is restarted.
             (Err(error), Form::Live) => Some(format!("{error:#}")),
             (Err(error), Form::Table | Form::Json) => return Err(error),
         };
@@ -140,9 +140,9 @@ async fn show(client: &Client, looks: Option<u64>, form: Form, sort: Sort) -> Re
         };
         match shown {
             Ok(()) => {}
-            // Whoever read has seen enough.
+            // The reader of the output has closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
-            Err(error) => return Err(error).context("cannot write"),
+            Err(error) => return Err(error).context("cannot write to standard output"),
         }
         number += 1;
         if looks == Some(number) {
@@ -152,7 +152,7 @@ async fn show(client: &Client, looks: Option<u64>, form: Form, sort: Sort) -> Re
     }
 }
 
-/// Asks the server once.
+/// Requests the sandboxes once.
 async fn look(client: &Client, before: Option<&Frame>, sort: Sort) -> Result<Frame> {
     let answer = client.get(SANDBOXES).await?;
     if answer.status == 200 {
@@ -164,7 +164,7 @@ async fn look(client: &Client, before: Option<&Frame>, sort: Sort) -> Result<Fra
     let detail = problem["detail"].as_str().unwrap_or("the answer is not from a Silica server");
     let detail = plain(detail, DETAIL_CHARACTERS_MAX);
     match answer.status {
-        403 => bail!("everybody's sandboxes are shown to an admin key only ({detail})"),
+        403 => bail!("silica top requires an admin key ({detail})"),
         status => bail!("{} answered {status}: {detail}", client.url()),
     }
 }
@@ -175,7 +175,7 @@ fn print(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The terminal's second screen, without a cursor; the first comes back when this is dropped.
+/// The alternate screen of the terminal, without a cursor; dropping it restores the main screen.
 struct Screen {
     url: String,
 }
@@ -192,8 +192,10 @@ impl Screen {
             .ok()
             .filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
-        // In the last column the cursor stands still, and what erases behind it would take a letter.
-        let (rows, columns) = (usize::from(rows), usize::from(columns) - 1);
+        let rows = usize::from(rows);
+        // After the last column the cursor does not advance, and erasing the rest of the line would
+        // erase the last character.
+        let columns = usize::from(columns) - 1;
         let lines = view::screen(frame, &self.url, trouble, rows, columns);
         print(&format!("\x1b[H{}\x1b[J", lines.join("\x1b[K\r\n") + "\x1b[K"))
     }
@@ -201,12 +203,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that has gone needs no tidying.
+        // A closed terminal needs no restoring.
         let _ = print("\x1b[?25h\x1b[?1049l");
     }
 }
 
-/// Whatever asks a program to end.
+/// The signals that end the program.
 struct Stop([tokio::signal::unix::Signal; 4]);
 
 impl Stop {

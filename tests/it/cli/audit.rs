@@ -152,7 +152,7 @@ fn search_joins_beginnings_and_ends() {
     assert_eq!(found(&["--until", "2020-01-01"]), [""; 0]);
     let ran = fixture.run(&["search", "--text", "nowhere"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""));
-    assert!(ran.stderr.contains("nothing fits"));
+    assert!(ran.stderr.contains("no execution matches"));
     let ran = fixture.run(&["search", "--since", "yesterday"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("2h for two hours ago"), "{}", ran.stderr);
@@ -167,7 +167,7 @@ fn log_that_is_whole_verifies_and_tells_its_head() {
     let expected = format!(
         "The log is whole: 6 records, 1 to 6.\n\
          Executions without an end: 1: exe3\n\
-         Its head, to be noted elsewhere:\n{head}\n"
+         The head of the log; note it elsewhere for --head:\n{head}\n"
     );
     assert_eq!(ran.stdout, expected);
     fixture.execute("exe4", "bob", "4", Some("ok"));

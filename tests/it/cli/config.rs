@@ -106,7 +106,7 @@ fn default_file_is_right_and_changes_nothing() {
     assert_eq!(checked.status, 0, "{}", checked.stderr);
     assert_eq!(
         (checked.stdout.as_str(), checked.stderr.as_str()),
-        ("", "silica: default.toml is right\n")
+        ("", "silica: default.toml is valid\n")
     );
     let values = |arguments: &[&str]| -> Vec<Value> {
         let json = place.run(arguments, &[]).json();
@@ -124,18 +124,21 @@ fn what_is_wrong_is_said_and_ends_it() {
     place.check(
         &ran.stderr,
         &expect![[r#"
-        silica: the configuration is not right:
+        silica: the configuration is invalid:
           silica.toml:1: `lisen` is not a key; did you mean `listen`?
-          silica.toml:3: `cells.queue_max` is "many"; allowed is a whole number from 1 to 1000000
+          silica.toml:3: `cells.queue_max` is "many"; allowed: a whole number from 1 to 1000000
     "#]],
     );
     let ran = place.run(&[], &[]);
     assert_eq!((ran.status, ran.stdout.as_str()), (125, ""));
-    place.check(&ran.stderr, &expect![[r#"
-        silica: the configuration is not right:
+    place.check(
+        &ran.stderr,
+        &expect![[r#"
+        silica: the configuration is invalid:
           HOME/silica.toml:1: `lisen` is not a key; did you mean `listen`?
-          HOME/silica.toml:3: `cells.queue_max` is "many"; allowed is a whole number from 1 to 1000000
-    "#]]);
+          HOME/silica.toml:3: `cells.queue_max` is "many"; allowed: a whole number from 1 to 1000000
+    "#]],
+    );
     let ran = place.run(&["--config", "missing.toml"], &[]);
     assert_eq!((ran.status, ran.stdout.as_str()), (125, ""));
     place.check(
@@ -172,7 +175,7 @@ fn variable_that_is_not_text_is_refused() {
     let ran = finish(command.arg("config"));
     assert_eq!(
         (ran.status, ran.stderr.as_str()),
-        (125, "silica: SILICA_TLS_KEY is not UTF-8 text\n")
+        (125, "silica: SILICA_TLS_KEY must be UTF-8 text\n")
     );
 }
 
@@ -200,19 +203,19 @@ fn help_names_every_flag() {
         Options:
               --json          Print JSON
               --default       Print a configuration file with every key, its meaning and its default
-              --check <FILE>  Tell whether a file is right by itself, whatever the environment says
+              --check <FILE>  Check a configuration file, without the environment and other flags
           -h, --help          Print help
 
         Settings:
               --config <FILE>           The configuration file [default: silica.toml in the data directory,
                                         else the one in /etc/silica or ~/.config/silica]
               --listen <ADDRESS:PORT>   The address to listen on, for example 127.0.0.1:8585 or [::]:8585
-              --public-url <URL>        How clients reach the server, for links to it
+              --public-url <URL>        The URL at which clients reach the server, for links to it
               --tls-certificate <FILE>  The certificate, PEM
               --tls-key <FILE>          The certificate's private key, PEM
-              --log-format <FORMAT>     How to log: text or json
-              --warm <TEMPLATE=SIZE>    Keep so many sandboxes of a template ready; can be given again, and
-                                        replaces what the configuration says
+              --log-format <FORMAT>     The format of the log: text or json
+              --warm <TEMPLATE=SIZE>    The number of sandboxes of a template to keep ready; can be given
+                                        again, and replaces the pool of the configuration
               --set <KEY=VALUE>         Set any key of the configuration, for example
                                         cells.timeout_seconds=60; can be given again
     "]].assert_eq(&ran.stdout);

@@ -254,7 +254,7 @@ fn templates_that_are_not_there_or_not_right_are_told_by_their_names() {
         (["show", "nope"], "silica: there is no template `nope`; built in are: "),
         (
             ["build", "./bad.toml"],
-            "silica: ./bad.toml is not understood\n  because: TOML parse error at line 2",
+            "silica: ./bad.toml is not a valid template\n  because: TOML parse error at line 2",
         ),
     ] {
         let mut command = Command::new(SILICA);
@@ -322,13 +322,14 @@ fn help_of_top() {
 
             Options:
                   --url <URL>      The server [default: SILICA_URL, else http://127.0.0.1:8585]
-                  --ca <FILE>      A certificate to trust beside the system's, PEM [default: SILICA_CA]
+                  --ca <FILE>      A certificate to trust besides those of the system, PEM [default:
+                                   SILICA_CA]
                   --key <KEY>      An admin key [default: SILICA_KEY]
-              -n <COUNT>           Look so often, then stop
-                  --once           Look once; the same as -n 1, and as writing to a file or pipe
-                  --json           Print each look as one line of JSON
-                  --sort <COLUMN>  What comes first [default: cpu] [possible values: cpu, memory, cells, age,
-                                   expires, owner, id]
+              -n <COUNT>           Print this many reports, then stop
+                  --once           Print one report, as with -n 1; the default if the output is a file or pipe
+                  --json           Print each report as one line of JSON
+                  --sort <COLUMN>  The column to sort by [default: cpu] [possible values: cpu, memory, cells,
+                                   age, expires, owner, id]
               -h, --help           Print help
         "]],
     );
@@ -384,7 +385,7 @@ fn help_of_template() {
         Commands:
           build   Build a template: a built-in one by name, or your own by the path of its template.toml
           list    List the templates that are built, and the built-in ones
-          show    Show what a built template holds
+          show    Show the contents of a built template
           remove  Remove a built template
 
         Options:

@@ -74,7 +74,7 @@ fn everybodys_sandboxes_are_shown_to_an_admin_only() {
     let refused = finish(&mut top(&server.url(), bobs_key, &[]));
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""));
     expect![[r"
-        silica: everybody's sandboxes are shown to an admin key only (only an admin key may do this)
+        silica: silica top requires an admin key (only an admin key may do this)
     "]]
     .assert_eq(&refused.stderr);
     server.terminate();
@@ -265,7 +265,7 @@ fn server_that_cannot_be_used_is_said() {
         &deaf_server("HTTP/1.1 400 Bad Request\r\n\r\n").replace("http:", "https:"),
         "key",
         expect![[r"
-            silica: URL does not speak TLS; its address begins with http:
+            silica: URL does not use TLS; write its address with http://
               because: received corrupt message of type InvalidContentType
         "]],
     );
@@ -273,7 +273,7 @@ fn server_that_cannot_be_used_is_said() {
         &fake_server("SSH-2.0-OpenSSH_9.9\r\n"),
         "key",
         expect![[r"
-            silica: no HTTP came from URL
+            silica: no valid HTTP answer from URL
               because: invalid HTTP version parsed
         "]],
     );
@@ -281,7 +281,7 @@ fn server_that_cannot_be_used_is_said() {
         &fake_server("HTTP/1.1 200 OK\r\n\r\n<html>"),
         "key",
         expect![[r"
-        silica: the answer is no JSON
+        silica: the answer is not JSON
           because: expected value at line 1 column 1
     "]],
     );
@@ -300,7 +300,7 @@ fn server_that_cannot_be_used_is_said() {
         "http://localhost",
         "",
         expect![[r"
-        silica: a key is needed: set SILICA_KEY, or give --key
+        silica: a key is required: set SILICA_KEY, or use --key
     "]],
     );
 }

@@ -167,7 +167,7 @@ fn top_trusts_whom_it_is_told_to() {
     let refused = top(&secured.server, "localhost", None);
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
     expect![[r"
-        silica: the certificate of https://localhost:PORT is not trusted; if it is its own, give it by --ca
+        silica: the certificate of https://localhost:PORT is not trusted; if the server signs its own certificate, pass it with --ca
           because: invalid peer certificate: UnknownIssuer
     "]]
     .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));

@@ -1,7 +1,6 @@
-//! Asks whoever sits at the terminal before code runs.
+//! Asks the user at the terminal to confirm code before it runs.
 //!
-//! The question goes the way of everything that is shown: whoever tells what happens puts it, and only
-//! when the code it is about has been shown.
+//! The task that prints events also asks the question, after it has printed the code.
 
 use std::io::{BufRead, Write};
 
@@ -11,17 +10,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::show;
 
-/// Code that waits for a word from the terminal.
+/// A confirmation that code waits for.
 pub(super) struct Question {
     findings: Vec<String>,
-    said: oneshot::Sender<bool>,
+    answer: oneshot::Sender<bool>,
 }
 
-/// The person at the terminal, as the interpreter sees them.
+/// The user at the terminal, as an approver of code.
 pub(super) struct Terminal(mpsc::Sender<Question>);
 
 impl Terminal {
-    /// One who is asked by whoever holds the other end.
+    /// Returns an approver and the receiver of its questions.
     pub(super) fn new() -> (Self, mpsc::Receiver<Question>) {
         let (sender, questions) = mpsc::channel(1);
         (Self(sender), questions)
@@ -40,28 +39,29 @@ impl Approver for Terminal {
         };
         let findings = report.findings.iter().map(finding).collect();
         Box::pin(async move {
-            let (said, answer) = oneshot::channel();
-            // A question that nobody answers any more is no consent.
-            self.0.send(Question { findings, said }).await.is_ok() && answer.await.unwrap_or(false)
+            let (answer, answered) = oneshot::channel();
+            let question = Question { findings, answer };
+            // A question that is dropped without an answer is not a consent.
+            self.0.send(question).await.is_ok() && answered.await.unwrap_or(false)
         })
     }
 }
 
 impl Question {
-    /// Asks, and waits for the answer.
-    pub(super) async fn put(self) {
+    /// Prints the question, and waits for the answer of the user.
+    pub(super) async fn ask(self) {
         self.findings.iter().for_each(|line| say!("{line}"));
-        let yes = tokio::task::spawn_blocking(asked).await.unwrap_or(false);
-        // Whoever wanted to know has gone.
-        let _ = self.said.send(yes);
+        let yes = tokio::task::spawn_blocking(read_answer).await.unwrap_or(false);
+        // Fails only if the request has been cancelled.
+        let _ = self.answer.send(yes);
     }
 }
 
-fn asked() -> bool {
+fn read_answer() -> bool {
     prompt!("silica: run this? [Y/n] ");
     let mut line = String::new();
     let read =
         std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut line));
-    let said = line.trim().to_ascii_lowercase();
-    matches!(read, Ok(length) if length > 0) && matches!(said.as_str(), "" | "y" | "yes")
+    let answer = line.trim().to_ascii_lowercase();
+    matches!(read, Ok(length) if length > 0) && matches!(answer.as_str(), "" | "y" | "yes")
 }

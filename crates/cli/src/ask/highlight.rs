@@ -1,7 +1,7 @@
-//! Python in colour, line by line as it arrives.
+//! Colours Python for a terminal, line by line as it arrives.
 //!
-//! It knows strings, comments, numbers and keywords, and remembers from line to line whether it is in
-//! a long string. It is for the eye only; what runs is never touched.
+//! It recognises strings, comments, numbers and keywords, and keeps between lines whether it is in a
+//! triple-quoted string. It only affects the display, not the code that runs.
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +22,12 @@ const PLAIN: &str = "\x1b[0m";
 /// Colours lines of Python.
 #[derive(Debug, Default)]
 pub(super) struct Highlighter {
-    /// The quotes that end the long string we are in.
+    /// The quotes that end the current triple-quoted string.
     inside: Option<&'static str>,
 }
 
 impl Highlighter {
-    /// A line in colour.
+    /// Returns a line with colour sequences.
     pub(super) fn line(&mut self, line: &str) -> String {
         let mut shown = String::new();
         let mut rest = line;
@@ -47,7 +47,7 @@ impl Highlighter {
         shown
     }
 
-    /// How long a string in triple quotes is, from its text on; it may go on in the next line.
+    /// Returns the length of a triple-quoted string on this line; it may continue on the next.
     fn long(&mut self, text: &str, opening: usize, quotes: &'static str) -> usize {
         if let Some(end) = text[opening..].find(quotes) {
             self.inside = None;
@@ -79,7 +79,7 @@ impl Highlighter {
     }
 }
 
-/// How long a string on one line is, its quotes included.
+/// Returns the length of a string on one line, with its quotes.
 fn short(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (index, character) in text.char_indices().skip(1) {

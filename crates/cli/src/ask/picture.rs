@@ -1,4 +1,4 @@
-//! Pictures in the terminal itself, where it can show them.
+//! Shows pictures in terminals that support it.
 
 #[cfg(test)]
 mod tests;
@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 /// The largest picture that is shown; larger ones are only saved.
 const PICTURE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How much of a picture goes into one sequence, as kitty's protocol wants it.
+/// The most bytes of a picture in one escape sequence, by kitty's graphics protocol.
 const CHUNK_BYTES: usize = 4096;
 
-/// What a terminal understands.
+/// The graphics protocol of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Kitty,
@@ -22,7 +22,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// What the terminal on standard error understands, as its own variables say.
+    /// Detects the protocol of the terminal on standard error from its environment variables.
     pub(super) fn of_terminal() -> Option<Self> {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         std::io::stderr().is_terminal().then(|| {
@@ -37,7 +37,7 @@ impl Protocol {
         matches!(program, "iTerm.app" | "WezTerm").then_some(Self::Iterm)
     }
 
-    /// A PNG as the sequence that shows it; nothing if it is too large.
+    /// Returns the escape sequence that shows a PNG; an empty text if it is too large.
     pub(super) fn show(self, png: &[u8]) -> String {
         if png.len() > PICTURE_BYTES_MAX {
             return String::new();

@@ -1,4 +1,4 @@
-//! What a request says while it goes on, and at its end, in a terminal.
+//! Prints the events of a prompt as they arrive, and its answer; saves the files of the answer.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,43 +13,43 @@ use super::picture::Protocol;
 use crate::run::show::show_result;
 use crate::show;
 
-/// Files of one answer that are saved.
+/// The most files of one answer that are saved.
 const SAVED_MAX: usize = 100;
 
-/// How many names are tried for one file.
+/// The most names that are tried for one file.
 const NAMES_MAX: u32 = 1000;
 
-/// How much of what happens is told.
+/// Which events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verbosity {
     Everything,
-    /// Only code that somebody wants to see before it runs.
+    /// Only code, which the user confirms before it runs.
     Code,
 }
 
-/// Whether the words of the last answer stand on the terminal already.
+/// Whether the text of the last answer has already been printed to the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Yes,
     No,
 }
 
-/// Shows events as they come.
+/// Prints events as they arrive.
 pub(super) struct EventPrinter {
     verbosity: Verbosity,
     code: bool,
     colour: bool,
     pictures: Option<Protocol>,
-    /// What the model has said in the answer that it is at; a model's answer is bounded.
+    /// The text of the model's current answer, whose length the model's settings bound.
     said: String,
-    /// The part of it that is no whole line yet, and not shown.
+    /// The last, incomplete line of it, which has not been printed.
     line: String,
     in_fence: bool,
     highlighter: Highlighter,
 }
 
 impl EventPrinter {
-    /// Shows the code too, or not.
+    /// Returns a printer; `code` is whether it prints code.
     pub(super) fn new(verbosity: Verbosity, code: bool) -> Self {
         Self {
             verbosity,
@@ -85,7 +85,7 @@ impl EventPrinter {
                 show_result(bundle);
             }
             Event::Error(error) => error.traceback.iter().for_each(|line| say!("{line}")),
-            Event::Repair(_) => say!("silica: that did not work; the model tries again"),
+            Event::Repair(_) => say!("silica: the code failed; the model tries again"),
             Event::Delta(_)
             | Event::Code(_)
             | Event::Checked(_)
@@ -95,7 +95,7 @@ impl EventPrinter {
         }
     }
 
-    /// Shows what is left, and tells whether whoever reads stdout has seen the last answer already.
+    /// Prints the incomplete line, and returns whether a reader of stdout has seen the last answer.
     pub(super) fn finish(mut self) -> Seen {
         self.rest_of_line();
         let both = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
@@ -108,7 +108,7 @@ impl EventPrinter {
         self.in_fence = false;
     }
 
-    /// The model's words, line by line, what is between fences in colour.
+    /// Prints text of the model line by line, with code between fences in colour.
     fn text(&mut self, text: &str) {
         self.said.push_str(text);
         self.line.push_str(text);
@@ -138,7 +138,7 @@ impl EventPrinter {
         }
     }
 
-    /// Code that is about to run, unless it was among the words.
+    /// Prints code that is about to run, unless the text of the model contained it.
     fn code(&mut self, code: &str) {
         self.rest_of_line();
         if extract(&self.said, |text| text == code) == Extracted::Code(code.to_owned()) {
@@ -153,18 +153,18 @@ impl EventPrinter {
     }
 }
 
-/// What a model writes must not act on the terminal.
+/// Removes terminal control characters from a line of the model.
 fn harmless(line: &str) -> String {
     line.chars().filter(|&character| character == '\t' || !show::acts(character)).collect()
 }
 
-/// A reader that has gone is no reason to fail.
+/// Writes text; ignores failures, such as a closed pipe.
 fn write(stream: &mut impl Write, text: &str) {
     let _ = stream.write_all(text.as_bytes());
     let _ = stream.flush();
 }
 
-/// What is said when a request is over; saves its files.
+/// Prints the answer of a request, and saves its files.
 pub(super) fn print_answer(answered: &Answered, seen: Seen) {
     let in_words = answered.shape == Shape::Agent || answered.attempts.is_empty();
     if in_words && seen == Seen::No {
@@ -181,7 +181,7 @@ pub(super) fn print_answer(answered: &Answered, seen: Seen) {
         match &file.content {
             Some(content) => report(file, save(Path::new("."), &file.path, content)),
             None if answered.conversation.is_none() => {
-                say!("silica: {} is too large to be saved", show::plain(&file.path, 200));
+                say!("silica: {} is too large and was not saved", show::plain(&file.path, 200));
             }
             None => say!("silica: wrote {}", show::plain(&file.path, 200)),
         }
@@ -195,7 +195,8 @@ fn report(file: &OutputFile, saved: std::io::Result<PathBuf>) {
     }
 }
 
-/// Saves a guest's file under its own last name, made harmless, and never over one that is there.
+/// Saves a file of the guest under its last name, without control characters and leading dots, and
+/// never replaces an existing file.
 fn save(directory: &Path, path: &str, content: &[u8]) -> std::io::Result<PathBuf> {
     let last = path.rsplit('/').next().unwrap_or_default();
     let name: String = last.chars().filter(|&character| !show::acts(character)).take(100).collect();
@@ -214,5 +215,5 @@ fn save(directory: &Path, path: &str, content: &[u8]) -> std::io::Result<PathBuf
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other("there are too many files of this name here already"))
+    Err(std::io::Error::other("too many files of this name exist already"))
 }

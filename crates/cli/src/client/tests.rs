@@ -19,7 +19,7 @@ fn addresses_are_told_from_other_texts() {
     address("http://host/silica/", &expect!["Client(http://host/silica)"]);
     address("http://[::1]:99", &expect!["Client(http://[::1]:99)"]);
     address("https://host", &expect!["Client(https://host)"]);
-    let example = "is not an address; write for example http://127.0.0.1:8585";
+    let example = "is not the URL of a server; it must look like http://127.0.0.1:8585";
     for wrong in [
         "",
         "host:1",
@@ -46,7 +46,10 @@ fn addresses_are_told_from_other_texts() {
 fn keys_that_would_be_more_than_a_header_are_refused() {
     for key in ["", "a b", "a\r\nX: y", "ä"] {
         let error = Client::new(URL, key, None).unwrap_err().to_string();
-        assert_eq!(error, "the key is not one: it has strange characters");
+        assert_eq!(
+            error,
+            "the key is invalid: it must consist of printable ASCII characters without spaces"
+        );
     }
     let client = Client::new(URL, "silica_secret", None).unwrap();
     assert!(!format!("{client:?}").contains("secret"));
@@ -56,13 +59,13 @@ fn keys_that_would_be_more_than_a_header_are_refused() {
 fn file_without_a_certificate_is_said() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("ca.pem");
-    let told = |file: &Path| {
+    let message = |file: &Path| {
         let error = format!("{:#}", Client::new(URL, "key", Some(file)).unwrap_err());
         error.replace(&file.display().to_string(), "FILE")
     };
-    assert_eq!(told(&file), "cannot read FILE: No such file or directory (os error 2)");
+    assert_eq!(message(&file), "cannot read FILE: No such file or directory (os error 2)");
     for text in ["", "no certificate", "-----BEGIN CERTIFICATE-----\n"] {
         std::fs::write(&file, text).unwrap();
-        assert_eq!(told(&file), "there is no certificate in FILE");
+        assert_eq!(message(&file), "FILE must hold certificates in PEM format");
     }
 }

@@ -1,7 +1,8 @@
-//! Whom to trust beside those whom the system trusts: a server that signs its own certificate.
+//! Trust in the certificate of a server that signs its own.
 //!
-//! What `openssl req -x509` makes says that it may sign others, and the library takes no such certificate from a
-//! server, though it be the very one that the user has named. Here that one is taken.
+//! A certificate from `openssl req -x509` is a CA certificate, and rustls rejects a CA certificate
+//! as that of a server, even if the user has added it as trusted. This module accepts exactly the
+//! certificates that the user has named.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
 };
 
-/// How TLS is spoken by somebody who also trusts the certificates in a file.
+/// Returns a TLS configuration that also trusts the certificates in a PEM file.
 pub(super) fn with_certificates(path: &Path) -> Result<ClientConfig> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    // All of them or none: one that cannot be read would be missed later, and nobody would know why.
+    // All or none: skipping an unreadable certificate would cause an unexplained failure later.
     let own: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let own = own.unwrap_or_default();
-    ensure!(!own.is_empty(), "there is no certificate in {}", path.display());
+    ensure!(!own.is_empty(), "{} must hold certificates in PEM format", path.display());
     let provider = Arc::new(default_provider());
     let ordinary = Verifier::new_with_extra_roots(own.clone(), Arc::clone(&provider))
-        .with_context(|| format!("cannot trust what is in {}", path.display()))?;
+        .with_context(|| format!("cannot use the certificates in {}", path.display()))?;
     Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
@@ -37,7 +38,7 @@ pub(super) fn with_certificates(path: &Path) -> Result<ClientConfig> {
         .with_no_client_auth())
 }
 
-/// Trusts as everybody does, and the certificates that it was given when a server shows one of them itself.
+/// Verifies as the platform does, and also accepts a server certificate that is one of `own`.
 #[derive(Debug)]
 struct PinningVerifier {
     ordinary: Verifier,
@@ -61,7 +62,8 @@ impl ServerCertVerifier for PinningVerifier {
             now,
         );
         match checked {
-            // Whether it has expired was looked at before; what it is for is not, and the user has said it.
+            // The platform has checked the expiry. It rejected only the usage, which is accepted for
+            // a certificate that the user named; its host name remains to be checked.
             Err(error) if is_for_signing(&error) && self.own.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -93,7 +95,8 @@ impl ServerCertVerifier for PinningVerifier {
     }
 }
 
-/// Whether it is refused since it may sign others. The type behind it is another library's.
+/// Returns whether a certificate was rejected because it is a CA certificate. The error type is that
+/// of another library, so its text is compared.
 fn is_for_signing(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {

@@ -1,16 +1,16 @@
-//! Addresses, host names and URLs as they stand in a configuration: accepted whole or not at all.
+//! Parsers of addresses, host names, origins and URLs in a configuration.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The longest name of a host, RFC 1035 section 2.3.4.
+/// The longest host name, RFC 1035 section 2.3.4.
 const HOST_BYTES_MAX: usize = 253;
-/// The longest part of such a name.
+/// The longest label of a host name.
 const LABEL_BYTES_MAX: usize = 63;
 /// The longest URL.
 const URL_BYTES_MAX: usize = 1024;
 
-/// Where the server listens: an address or a name, and a port.
+/// The address on which the server listens: an IP address or host name, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     host: String,
@@ -18,35 +18,37 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// Reads `127.0.0.1:8585`, `[::1]:8585` or `localhost:8585`.
+    /// Parses `127.0.0.1:8585`, `[::1]:8585` or `localhost:8585`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        let (host, port) = (host_of(host, Brackets::Needed)?, port_of(port)?);
+        let host = host_of(host, Brackets::Needed)?;
+        let port = port_of(port)?;
         Some(Self { host, port })
     }
 
-    /// The address or name, without brackets.
+    /// Returns the address or name, without brackets.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Zero for any that is free.
+    /// Returns the port; 0 for any free one.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 }
 
 impl Default for Listen {
-    /// Only this machine can reach it.
+    /// Returns a loopback address, which other machines cannot reach.
     fn default() -> Self {
         Self { host: "127.0.0.1".to_owned(), port: 8585 }
     }
 }
 
 impl fmt::Display for Listen {
-    /// As the standard library takes it for an address to bind.
+    /// Writes the form that the standard library accepts as an address to bind.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, port) = (self.host(), self.port());
+        let host = self.host();
+        let port = self.port();
         if host.contains(':') {
             write!(formatter, "[{host}]:{port}")
         } else {
@@ -55,26 +57,26 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Whether an IPv6 address has to stand in brackets, as it must before a port.
+/// Whether an IPv6 address must be in brackets, as before a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Brackets {
     Needed,
     Optional,
 }
 
-/// Reads a host for the list of those the server answers to.
+/// Parses a host name or address without a port, with or without brackets.
 pub(super) fn host(text: &str) -> Option<String> {
     host_of(text, Brackets::Optional)
 }
 
-/// Reads the origin of a web page: scheme, host and maybe a port, and no path.
+/// Parses the origin of a web page: a scheme, a host and an optional port, without a path.
 pub(super) fn origin(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let (_, authority) = scheme_of(&text)?;
     is_authority(authority).then_some(text)
 }
 
-/// Reads a URL with an optional path; a slash at its end is left out.
+/// Parses a URL with an optional path; removes a trailing slash.
 pub(super) fn url(text: &str) -> Option<String> {
     let (_, rest) = scheme_of(text)?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -83,7 +85,7 @@ pub(super) fn url(text: &str) -> Option<String> {
     valid.then(|| text.trim_end_matches('/').to_owned())
 }
 
-/// Whether a URL names a user, perhaps with a password that nobody should see printed.
+/// Returns whether a URL contains a user, perhaps with a password, and must not be printed.
 pub(super) fn has_user(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
@@ -93,7 +95,7 @@ fn scheme_of(text: &str) -> Option<(&str, &str)> {
     text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
 }
 
-/// A host, or a host and a port.
+/// Returns whether the text is a host with an optional port.
 fn is_authority(text: &str) -> bool {
     let with_port = || {
         let (host, port) = text.rsplit_once(':')?;
@@ -116,13 +118,13 @@ fn host_of(text: &str, brackets: Brackets) -> Option<String> {
     is_host_name(text).then(|| text.to_ascii_lowercase())
 }
 
-/// A name of dotted parts, or an IPv4 address.
+/// Returns whether the text is a host name or an IPv4 address.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=LABEL_BYTES_MAX).contains(&label.len()) && label.bytes().all(plain)
     };
-    // A name that ends in a number is an address, and then it must be a right one.
+    // A name whose last label is a number must be a valid IPv4 address.
     let last = text.rsplit('.').next().unwrap_or_default();
     let numeric = last.bytes().all(|byte| byte.is_ascii_digit());
     let is_v4 = text.parse::<Ipv4Addr>().is_ok();

@@ -1,4 +1,4 @@
-//! What must hold between values that are each right by themselves.
+//! Checks that settings which are valid by themselves do not contradict each other.
 
 use silica_domain::{Limit, LimitError};
 
@@ -8,7 +8,7 @@ use super::load::Origins;
 use super::origin::Origin;
 use super::settings::{Provider, Settings};
 
-/// A default and the most that can be asked for.
+/// A default value and the key of its maximum.
 struct Pair {
     value: &'static str,
     most: &'static str,
@@ -35,7 +35,7 @@ const PAIRS: [Pair; 3] = [
     },
 ];
 
-/// Everything that does not go together.
+/// Returns all contradictions between settings.
 pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Problem> {
     let checker = Checker { settings, origins };
     let pairs = PAIRS.iter().filter(|pair| !(pair.holds)(settings));
@@ -48,31 +48,31 @@ pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Prob
     problems
 }
 
-/// StatementKind what a value is and where it comes from.
+/// Describes settings in messages, with their values and origins.
 struct Checker<'a> {
     settings: &'a Settings,
     origins: &'a Origins,
 }
 
 impl Checker<'_> {
-    /// "`key` is value (origin)".
+    /// Returns "`key` is value (origin)".
     fn value(&self, path: &str) -> String {
         let value = key(path).and_then(|key| (key.write)(self.settings).toml());
         let origin = self.origins.get(path).unwrap_or(&Origin::Default);
-        format!("`{path}` is {} ({origin})", value.as_deref().unwrap_or("not given"))
+        format!("`{path}` is {} ({origin})", value.as_deref().unwrap_or("not set"))
     }
 
     fn more_than(&self, value: &str, most: &str) -> Problem {
-        let (value, most) = (self.value(value), self.value(most));
-        Problem::Together(format!("{value}, which is more than allowed: {most}"))
+        let value = self.value(value);
+        let most = self.value(most);
+        Problem::Together(format!("{value}, which is more than its maximum: {most}"))
     }
 
     fn half_of_tls(&self) -> Option<Problem> {
         let tls = &self.settings.tls;
         let [certificate, key] = ["tls.certificate", "tls.key"].map(|path| self.value(path));
-        (tls.certificate.is_some() != tls.key.is_some()).then(|| {
-            Problem::Together(format!("{certificate} and {key}; both or neither are needed"))
-        })
+        (tls.certificate.is_some() != tls.key.is_some())
+            .then(|| Problem::Together(format!("{certificate} and {key}; set both or neither")))
     }
 
     fn half_of_webhook(&self) -> Option<Problem> {
@@ -80,7 +80,7 @@ impl Checker<'_> {
         let [url, secret] =
             ["approvals.webhook_url", "approvals.webhook_secret_file"].map(|path| self.value(path));
         let half = approvals.webhook_url.is_some() != approvals.webhook_secret_file.is_some();
-        half.then(|| Problem::Together(format!("{url} and {secret}; both or neither are needed")))
+        half.then(|| Problem::Together(format!("{url} and {secret}; set both or neither")))
     }
 
     fn half_of_a_model(&self) -> Option<Problem> {
@@ -91,13 +91,13 @@ impl Checker<'_> {
             Provider::Anthropic | Provider::OpenAi => model.name.is_none().then_some("model.name"),
         };
         let [provider, missing] = ["model.provider", missing?].map(|path| self.value(path));
-        Some(Problem::Together(format!("{provider}, but {missing}; both are needed")))
+        Some(Problem::Together(format!("{provider}, but {missing}; set both")))
     }
 
     fn limits(&self) -> Option<Problem> {
         let limits = &self.settings.limits;
         match limits.default.clone().checked(&limits.max).err()? {
-            // The keys themselves refuse what is too small.
+            // The codecs of the keys reject values that are too small.
             LimitError::TooSmall { limit, .. } | LimitError::TooLarge { limit, .. } => {
                 let path = |section| limit_path(section, limit);
                 Some(self.more_than(&path("limits.default"), &path("limits.max")))
@@ -105,14 +105,14 @@ impl Checker<'_> {
             LimitError::DiskOverMemory { .. } => {
                 let [disk, memory] = [Limit::Disk, Limit::Memory]
                     .map(|limit| self.value(&limit_path("limits.default", limit)));
-                let reason = "files are kept in memory, so it must be less";
+                let reason = "files are kept in memory, so the first must be less than the second";
                 Some(Problem::Together(format!("{disk} and {memory}; {reason}")))
             }
         }
     }
 }
 
-/// The key of a limit. Times say their unit here.
+/// Returns the key of a limit; keys of times end in their unit.
 pub(super) fn limit_path(section: &str, limit: Limit) -> String {
     let unit = match limit {
         Limit::Cpu | Limit::Wall => "_seconds",

@@ -1,7 +1,7 @@
-//! How a key's value is read, what is allowed for it, and how it is written again.
+//! Codecs: how the value of a key is read, which values are allowed, and how it is written.
 //!
-//! For every codec, what `write` gives reads back as the same value. Texts hold no control
-//! characters, so nothing that is printed can play tricks on a terminal.
+//! For every codec, `read` of the output of `write` returns the original value. Texts have no
+//! control characters, so that they can be printed to a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,23 +16,23 @@ use crate::units;
 /// The longest text of any kind, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// One way to write values of one type.
+/// Reads and writes the values of one type.
 pub(super) trait Codec {
     type Value;
     fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue>;
     fn write(&self, value: &Self::Value) -> Value;
-    /// What `read` takes, in words that follow "allowed is".
+    /// Describes the values that `read` accepts, for "allowed: …".
     fn allowed(&self) -> String;
 }
 
-/// Why a value is not taken.
+/// Why a value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidValue {
-    /// Which part of it, to be put behind the key: `.name` or `[2]` or nothing.
+    /// The invalid part of the value, as a suffix of the key: `.name`, `[2]` or empty.
     pub(super) entry: String,
-    /// Where that part stands, if it is known better than where the key stands.
+    /// The line of that part, if it is known.
     pub(super) line: Option<usize>,
-    /// What was given, in words that follow "is".
+    /// The invalid value, in words that follow "is".
     pub(super) given: String,
     pub(super) allowed: String,
 }
@@ -93,7 +93,7 @@ impl Codec for Bytes {
     }
 }
 
-/// Seconds, to the millisecond.
+/// A number of seconds, rounded to milliseconds.
 pub(super) struct Seconds(pub(super) RangeInclusive<Duration>);
 
 impl Codec for Seconds {
@@ -102,7 +102,7 @@ impl Codec for Seconds {
     fn read(&self, given: &RawValue) -> Result<Duration, InvalidValue> {
         let seconds = given.number().and_then(|number| {
             let exact = Duration::try_from_secs_f64(number).ok()?;
-            // A number too large for this becomes the largest, which is out of every range.
+            // A number too large for u64 saturates, and is then outside every range.
             Some(Duration::from_millis((exact.as_secs_f64() * 1000.0).round() as u64))
         });
         let seconds = seconds.filter(|seconds| self.0.contains(seconds));
@@ -117,12 +117,13 @@ impl Codec for Seconds {
     }
 
     fn allowed(&self) -> String {
-        let (least, most) = (self.0.start().as_secs_f64(), self.0.end().as_secs_f64());
+        let least = self.0.start().as_secs_f64();
+        let most = self.0.end().as_secs_f64();
         format!("a number of seconds from {least} to {most}")
     }
 }
 
-/// Whole days.
+/// A number of whole days.
 pub(super) struct Days(pub(super) RangeInclusive<u32>);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -166,7 +167,8 @@ impl Codec for Processors {
     }
 
     fn allowed(&self) -> String {
-        let (least, most) = (f64::from(*self.0.start()), f64::from(*self.0.end()));
+        let least = f64::from(*self.0.start());
+        let most = f64::from(*self.0.end());
         format!("a number of processors from {} to {}", least / 1000.0, most / 1000.0)
     }
 }
@@ -198,7 +200,7 @@ impl<T: Copy + PartialEq> Codec for Choice<T> {
     }
 }
 
-/// Yes or no.
+/// `true` or `false`.
 pub(super) struct Boolean;
 
 impl Codec for Boolean {
@@ -221,17 +223,17 @@ impl Codec for Boolean {
     }
 }
 
-/// Why a text is not what it should be.
+/// Why a text is invalid.
 pub(super) enum TextError {
-    /// The words of `allowed` say enough.
+    /// It is not one of the `allowed` texts.
     NotAllowed,
-    /// It is likely a secret, and must not be printed; what it is instead.
+    /// It is probably a secret and must not be printed; the description to print instead.
     Secret(&'static str),
-    /// Something more about it.
+    /// A specific reason.
     Because(String),
 }
 
-/// A text that something else can read.
+/// A text with a parser of its own.
 pub(super) struct Text<T> {
     pub(super) allowed: &'static str,
     pub(super) read: fn(&str) -> Result<T, TextError>,
@@ -273,7 +275,7 @@ pub(super) const PATH: Text<PathBuf> = Text {
     allowed: "an absolute path",
     read: |text| {
         if text.contains("-----BEGIN") {
-            return Err(TextError::Secret("the content of a file, which is not shown"));
+            return Err(TextError::Secret("the content of a file (not shown)"));
         }
         let path = PathBuf::from(text);
         if path.is_absolute() { Ok(path) } else { Err(TextError::NotAllowed) }
@@ -281,7 +283,7 @@ pub(super) const PATH: Text<PathBuf> = Text {
     write: |path| path.to_string_lossy().into_owned(),
 };
 
-/// A value that may be missing.
+/// A value that may be unset.
 pub(super) struct Optional<C> {
     pub(super) of: C,
 }
@@ -290,7 +292,7 @@ impl<C: Codec> Codec for Optional<C> {
     type Value = Option<C::Value>;
 
     fn read(&self, given: &RawValue) -> Result<Self::Value, InvalidValue> {
-        // A file leaves out what it does not want; a flag has only this way to say so.
+        // A file unsets a key by omitting it; a flag can only pass an empty text.
         match &given.kind {
             RawKind::Bare(text) if text.is_empty() => Ok(None),
             _ => self.of.read(given).map(Some),
@@ -306,10 +308,10 @@ impl<C: Codec> Codec for Optional<C> {
     }
 }
 
-/// A number that is not there when it is zero.
+/// A number for which zero means "unset".
 pub(super) struct OrZero<C> {
     pub(super) of: C,
-    /// What zero stands for, in words that follow "0 for".
+    /// The meaning of zero, in words that follow "0 for".
     pub(super) zero: &'static str,
 }
 
@@ -333,11 +335,11 @@ impl<C: Codec> Codec for OrZero<C> {
     }
 }
 
-/// Several values.
+/// A list of values.
 pub(super) struct List<C> {
     pub(super) of: C,
     pub(super) items_max: usize,
-    /// What stands between items in a variable or a flag; `None` where an item may hold anything.
+    /// The separator of items in a variable or a flag; `None` if an item may contain any character.
     pub(super) separator: Option<char>,
 }
 
@@ -362,7 +364,7 @@ impl<C: Codec> Codec for List<C> {
     }
 }
 
-/// Values by name.
+/// A table of values by name.
 pub(super) struct Table<K, C> {
     pub(super) name: Text<K>,
     pub(super) of: C,
@@ -400,7 +402,8 @@ impl<K: Ord, C: Codec> Codec for Table<K, C> {
     }
 
     fn allowed(&self) -> String {
-        let (names, values) = (self.name.allowed, self.of.allowed());
+        let names = self.name.allowed;
+        let values = self.of.allowed();
         format!("a table of up to {} entries: {names} = {values}", self.entries_max)
     }
 }

@@ -1,4 +1,4 @@
-//! Settings as a file with comments, and the page of the documentation, from the table of keys.
+//! Generates a commented configuration file and the documentation page from the table of keys.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use super::keys::{Key, keys, section_about};
 use super::settings::Settings;
 use super::value::Value;
 
-/// The widest line of a comment.
+/// The most columns of a comment.
 const COLUMNS_MAX: usize = 100;
 
-/// Every key with its meaning and its value. Reads back as the same settings.
+/// Returns a configuration file with every key, its meaning and its value. Parsing it returns equal
+/// settings.
 pub(super) fn file(settings: &Settings) -> String {
     let mut text = "# The configuration of silica serve. Every key may be left out.\n".to_owned();
     let mut section = "";
@@ -23,7 +24,7 @@ pub(super) fn file(settings: &Settings) -> String {
     text
 }
 
-/// A key with a comment, or the entries of a key that is a table.
+/// Returns a key with a comment, or the entries of a key that is a table.
 fn statement(key: &Key, settings: &Settings) -> String {
     let value = (key.write)(settings);
     let (_, name) = key.split();
@@ -37,15 +38,15 @@ fn statement(key: &Key, settings: &Settings) -> String {
 }
 
 fn about(key: &Key) -> String {
-    format!("{}. Allowed is {}.", key.about, (key.allowed)())
+    format!("{}. Allowed: {}.", key.about, (key.allowed)())
 }
 
-/// The section whose header a key stands under; a table is its own.
+/// Returns the section of a key; a table is its own section.
 fn section_of(key: &'static Key) -> &'static str {
     if key.is_table() { key.path } else { key.split().0 }
 }
 
-/// Lines that begin with `#`, broken between words.
+/// Returns text as lines that begin with `#`, wrapped between words.
 fn comment(text: &str) -> String {
     let mut lines = "#".to_owned();
     let mut columns = 1;
@@ -61,7 +62,7 @@ fn comment(text: &str) -> String {
     lines + "\n"
 }
 
-/// The page `docs/configuration.md`.
+/// Returns the page `docs/configuration.md`.
 #[cfg(test)]
 pub(super) fn page() -> String {
     let mut text = include_str!("preface.md").to_owned();
@@ -75,8 +76,10 @@ pub(super) fn page() -> String {
             Some(value) => format!("`{value}`"),
             None => String::new(),
         };
-        let (path, variable) = (key.path, key.variable());
-        let (about, allowed) = (key.about, (key.allowed)());
+        let path = key.path;
+        let variable = key.variable();
+        let about = key.about;
+        let allowed = (key.allowed)();
         let _ = writeln!(text, "| `{path}` | {about} | {allowed} | {default} | `{variable}` |");
     }
     text

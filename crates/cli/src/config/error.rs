@@ -1,4 +1,4 @@
-//! Why a configuration is not taken.
+//! The errors of a configuration, with the key, the place and the allowed values.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,75 +6,64 @@ use std::path::PathBuf;
 
 use super::origin::Origin;
 
-/// The most problems that are told at once.
+/// The most problems that are reported at once.
 pub(super) const PROBLEMS_MAX: usize = 20;
 
-/// Why there are no settings.
+/// Why a configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// The file is not there or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read the configuration file {path}", path = path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The file is too large to be a configuration.
-    #[error("{path} is larger than {bytes_max} bytes", path = path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        bytes_max: usize,
-    },
-    /// What was read is not right; at least one problem.
+    /// The file is larger than a configuration may be.
+    #[error("the configuration file {path} must have at most {bytes_max} bytes", path = path.display())]
+    TooLarge { path: PathBuf, bytes_max: usize },
+    /// The configuration is invalid; at least one problem.
     #[error("{}", all(.0))]
     Problems(Vec<Problem>),
 }
 
-/// One thing that is wrong.
+/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
     /// The file is not TOML.
     #[error("{path}:{line}:{column}: this is not TOML: {message}", path = path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// From 1.
         line: usize,
         /// From 1, in bytes.
         column: usize,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
     /// There is no such key.
     #[error("{origin}: `{key}` is not a key{}", suggestion(.nearest.as_deref()))]
     Unknown {
-        /// Where it stands.
         origin: Origin,
-        /// What stands there.
         key: String,
-        /// The key that may have been meant.
+        /// The most similar key.
         nearest: Option<&'static str>,
     },
-    /// The key does not take this value.
-    #[error("{origin}: `{key}` is {given}; allowed is {allowed}")]
+    /// The value of a key is not allowed.
+    #[error("{origin}: `{key}` is {given}; allowed: {allowed}")]
     Value {
-        /// Where it stands.
         origin: Origin,
-        /// The key, with the part of its value that is wrong.
+        /// The key, with the part of its value that is not allowed.
         key: String,
-        /// What was given.
+        /// The value, in words that follow "is".
         given: String,
-        /// What would have been right.
+        /// The allowed values.
         allowed: String,
     },
-    /// Values that are right by themselves and not together.
+    /// Values that are valid by themselves and contradict each other.
     #[error("{0}")]
     Together(String),
-    /// There was more than is told.
+    /// There are more problems than are reported.
     #[error("and more")]
     More,
 }
@@ -87,7 +76,7 @@ fn all(problems: &[Problem]) -> String {
     if let [problem] = problems {
         return problem.to_string();
     }
-    let mut text = "the configuration is not right:".to_owned();
+    let mut text = "the configuration is invalid:".to_owned();
     for problem in problems {
         let _ = write!(text, "\n  {problem}"); // Writing to a string cannot fail.
     }

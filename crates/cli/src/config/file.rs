@@ -1,4 +1,4 @@
-//! The configuration file: where it is looked for, and what its lines say.
+//! The configuration file: the paths where it is searched, and its statements by line.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,22 +12,22 @@ use super::error::{ConfigError, Problem};
 use super::keys::{Key, key, keys, sections};
 use super::raw_value::{Lines, RawValue};
 
-/// The largest file, in bytes.
+/// The largest configuration file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 256 << 10;
 
-/// The file's name in the directories it is looked for in.
+/// The name of the file in the directories that are searched.
 const FILE_NAME: &str = "silica.toml";
 
-/// A file that was read.
+/// A configuration file that was read.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// Whether every user of the machine may change it.
+    /// Whether every user of the machine can write to it.
     pub(super) writable_by_all: bool,
 }
 
-/// Whose configuration is looked for.
+/// The kind of user, which decides where the file is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum User {
     Root,
@@ -40,7 +40,7 @@ impl User {
     }
 }
 
-/// The file somebody named, which must be there, or places to look in.
+/// A file that must exist, or the paths to try in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Search {
     Named(PathBuf),
@@ -48,7 +48,8 @@ pub(super) enum Search {
 }
 
 impl Search {
-    /// `--config`, else `SILICA_CONFIG`, else the data directory, else the place for this user.
+    /// Searches `--config`, else `SILICA_CONFIG`, else the data directory, else the directory of the
+    /// user.
     pub(super) fn new(
         flag: Option<&Path>,
         environment: &BTreeMap<String, String>,
@@ -66,11 +67,11 @@ impl Search {
                 .filter(|path| path.is_absolute())
                 .or_else(|| Some(Path::new(variable("HOME")?).join(".config"))),
         };
-        let place = settings.map(|directory| directory.join("silica").join(FILE_NAME));
-        Self::Among(std::iter::once(home.join(FILE_NAME)).chain(place).collect())
+        let path = settings.map(|directory| directory.join("silica").join(FILE_NAME));
+        Self::Among(std::iter::once(home.join(FILE_NAME)).chain(path).collect())
     }
 
-    /// Reads the file that was named, or the first that is there.
+    /// Reads the named file, or the first of the paths that exists.
     pub(super) fn read(&self) -> Result<Option<ConfigFile>, ConfigError> {
         match self {
             Self::Named(path) => ConfigFile::read(path).map(Some),
@@ -89,7 +90,7 @@ impl Search {
 }
 
 impl ConfigFile {
-    /// Reads a file, whatever is in it.
+    /// Reads a file without parsing it.
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -99,17 +100,18 @@ impl ConfigFile {
         if bytes.len() > FILE_BYTES_MAX {
             return Err(ConfigError::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX });
         }
-        let not_text = |_| failed(io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"));
+        let not_text =
+            |_| failed(io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8"));
         let text = String::from_utf8(bytes).map_err(not_text)?;
         Ok(Self { path: path.to_owned(), text, writable_by_all })
     }
 
-    /// Everything the file says, in the order of its lines.
+    /// Parses the file; returns its statements in the order of lines.
     pub(super) fn statements(&self) -> Result<Vec<Statement>, Problem> {
         let lines = Lines::of(&self.text);
         let table = DeTable::parse(&self.text).map_err(|error| {
             let (line, column) = lines.at(error.span().map_or(0, |span| span.start));
-            // The first line says what, later ones only repeat the text.
+            // The first line is the reason; the others repeat the text of the file.
             let message = error.message().lines().next().unwrap_or_default().to_owned();
             Problem::Syntax { path: self.path.clone(), line, column, message }
         })?;
@@ -120,7 +122,7 @@ impl ConfigFile {
     }
 }
 
-/// What a file says about one key, or about something that is none.
+/// A statement of a file: a key with its value, or a name that is not a key.
 #[derive(Debug)]
 pub(super) struct Statement {
     /// From 1.
@@ -131,12 +133,12 @@ pub(super) struct Statement {
 #[derive(Debug)]
 pub(super) enum StatementKind {
     Value(&'static str, RawValue),
-    /// A value where a section belongs.
+    /// A value under the name of a section.
     NotSection(String, RawValue),
     Unknown(String),
 }
 
-/// Goes through a table and those of its tables that are sections; these are few levels deep.
+/// Collects the statements of a table and of its sections. The depth is that of the known sections.
 fn collect(section: &str, table: &DeTable<'_>, lines: &Lines, found: &mut Vec<Statement>) {
     for (name, value) in table {
         let line = lines.at(name.span().start).0;
@@ -162,7 +164,8 @@ fn collect(section: &str, table: &DeTable<'_>, lines: &Lines, found: &mut Vec<St
     }
 }
 
-/// A quoted name may hold a dot, and must not look like a key that stands elsewhere.
+/// Returns a name as one segment of a path: a name with a dot is quoted, so that it cannot be taken
+/// for a key of a section.
 fn one_name(name: &str) -> String {
     if name.contains('.') { format!("{name:?}") } else { name.to_owned() }
 }
@@ -171,7 +174,7 @@ fn is_section(path: &str) -> bool {
     sections().any(|section| section == path)
 }
 
-/// The message for a value where a section belongs.
+/// Returns the description of a value under the name of a section, and what is allowed there.
 pub(super) fn not_section(path: &str, given: &RawValue) -> (String, String) {
     let inside = |key: &Key| {
         let rest = key.path.strip_prefix(path)?.strip_prefix('.')?;

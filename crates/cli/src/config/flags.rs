@@ -1,4 +1,4 @@
-//! The flags of `silica serve` that set something; `silica config` takes the same.
+//! The flags of `silica serve` and `silica config` that set keys.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::origin::Origin;
 use super::raw_value::{RawKind, RawValue};
 use crate::units;
 
-/// What can be set on the command line.
+/// The settings on the command line.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct ServeFlags {
@@ -19,7 +19,7 @@ pub(crate) struct ServeFlags {
     /// The address to listen on, for example 127.0.0.1:8585 or [::]:8585
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<String>,
-    /// How clients reach the server, for links to it
+    /// The URL at which clients reach the server, for links to it
     #[arg(long, value_name = "URL")]
     pub(super) public_url: Option<String>,
     /// The certificate, PEM
@@ -28,11 +28,11 @@ pub(crate) struct ServeFlags {
     /// The certificate's private key, PEM
     #[arg(long, value_name = "FILE")]
     pub(super) tls_key: Option<String>,
-    /// How to log: text or json
+    /// The format of the log: text or json
     #[arg(long, value_name = "FORMAT")]
     pub(super) log_format: Option<String>,
-    /// Keep so many sandboxes of a template ready; can be given again, and replaces what the
-    /// configuration says
+    /// The number of sandboxes of a template to keep ready; can be given again, and replaces the
+    /// pool of the configuration
     #[arg(long, value_name = "TEMPLATE=SIZE", value_parser = units::variable)]
     pub(super) warm: Vec<(String, String)>,
     /// Set any key of the configuration, for example cells.timeout_seconds=60; can be given again
@@ -41,14 +41,14 @@ pub(crate) struct ServeFlags {
 }
 
 impl ServeFlags {
-    /// Only these keys.
+    /// Returns flags that only set these keys.
     pub(crate) fn setting(set: Vec<(String, String)>) -> Self {
         Self { set, ..Self::default() }
     }
 
-    /// What the flags set: key, value and flag. A flag of its own comes after, and so wins over,
-    /// `--set`.
-    pub(super) fn given(&self) -> Vec<(&str, RawValue, Origin)> {
+    /// Returns the keys that the flags set, each with its value and flag. Named flags follow `--set`
+    /// and so take precedence over it.
+    pub(super) fn values(&self) -> Vec<(&str, RawValue, Origin)> {
         let general = self
             .set
             .iter()
@@ -61,7 +61,8 @@ impl ServeFlags {
             ("log.format", self.log_format.clone(), "--log-format"),
         ];
         let named = named.into_iter().filter_map(|(key, text, flag)| {
-            // Unlike with `--set`, nothing is no value: it is more likely an unset variable.
+            // Unlike with `--set`, an empty text does not unset the key: it is more likely an unset
+            // shell variable.
             let given = RawValue { kind: RawKind::Text(text?), line: None };
             Some((key, given, Origin::Flag(flag)))
         });
@@ -76,7 +77,7 @@ impl ServeFlags {
     }
 }
 
-/// A path from where the command was given. One that is no path is left to the key to refuse.
+/// Returns a path made absolute by the working directory; the codec of the key rejects invalid paths.
 fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path.to_owned())

@@ -1,4 +1,4 @@
-//! The one table of all keys. Files, variables, output and documents are made from it.
+//! The table of all keys, from which files, variables, output and documentation are made.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::raw_value::RawValue;
 use super::settings::{ApprovalMode, AuditCode, LogFormat, LogLevel, PolicySource, Settings};
 use super::value::Value;
 
-/// The most of anything that is counted.
+/// The largest count of anything.
 const COUNT_MAX: u32 = 1_000_000;
 /// The most cells of one sandbox.
 const CELLS_MAX: u32 = 1_000_000_000;
@@ -42,11 +42,11 @@ const LEAST: LimitValues = LimitValues::LEAST;
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// One thing that can be set.
+/// One setting.
 pub(super) struct Key {
-    /// Its name in a file, with the sections it stands in: `tls.certificate`.
+    /// The name in a file, with its sections: `tls.certificate`.
     pub(super) path: &'static str,
-    /// What it is for, as a sentence without a full stop.
+    /// The meaning, as a sentence without a full stop.
     pub(super) about: &'static str,
     /// A value to show where there is no default, as TOML.
     pub(super) example: Option<&'static str>,
@@ -56,72 +56,79 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The variable that sets it: `SILICA_TLS_CERTIFICATE`.
+    /// Returns the variable that sets the key, such as `SILICA_TLS_CERTIFICATE`.
     pub(super) fn variable(&self) -> String {
         format!("SILICA_{}", self.path.to_ascii_uppercase().replace('.', "_"))
     }
 
-    /// The sections it stands in, and its name there.
+    /// Returns the section of the key and its name there.
     pub(super) fn split(&self) -> (&'static str, &'static str) {
         self.path.rsplit_once('.').unwrap_or(("", self.path))
     }
 
-    /// Whether it is a table in itself, with names of the operator's choice.
+    /// Returns whether the value is a table with names that the operator chooses.
     pub(super) fn is_table(&self) -> bool {
         matches!((self.write)(&Settings::default()), Value::Table(_))
     }
 }
 
-/// All keys, those without a section first, those of a section together.
+/// Returns all keys: those without a section first, then section by section.
 pub(super) fn keys() -> impl Iterator<Item = &'static Key> {
     [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION, model::MODEL].into_iter().flatten()
 }
 
-/// The key of a name.
+/// Finds a key by its path.
 pub(super) fn key(path: &str) -> Option<&'static Key> {
     keys().find(|key| key.path == path)
 }
 
-/// The sections that hold keys, and those that hold sections; more than once.
+/// Returns all sections, also those that only contain sections, with duplicates.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     let above = |path: &&'static str| path.rsplit_once('.').map(|(section, _)| section);
     keys().flat_map(move |key| std::iter::successors(above(&key.path), above))
 }
 
-/// What is said about a section as a whole.
+/// Returns the description of a section.
 pub(super) fn section_about(section: &str) -> &'static str {
     let found = SECTIONS.iter().find(|(name, _)| *name == section);
     found.map_or("", |(_, about)| about)
 }
 
 pub(super) const SECTIONS: &[(&str, &str)] = &[
-    ("tls", "Both files or neither. Without them the server speaks plain HTTP."),
+    ("tls", "Set both files or neither. Without them the server uses plain HTTP."),
     ("log", "What the server logs to standard error."),
     ("server", "Requests and connections."),
-    ("sandboxes", "What a sandbox is unless its creator says otherwise, and how far that may go."),
-    ("cells", "How code runs."),
-    ("limits.default", "What a sandbox may use unless its creator says otherwise."),
-    ("limits.max", "The most a creator can ask for. No default may be above it."),
-    ("quota", "What each API key may use."),
-    ("pool", "Sandboxes that are kept ready, by template. What is given replaces all defaults."),
+    (
+        "sandboxes",
+        "Defaults and maximums of sandboxes. A create request can override the defaults.",
+    ),
+    ("cells", "Time limits and numbers of cells."),
+    ("limits.default", "The limits of a sandbox unless the create request sets others."),
+    (
+        "limits.max",
+        "The highest limits that a create request can set. No default may be above them.",
+    ),
+    ("quota", "The quotas of each API key."),
+    ("pool", "Sandboxes that are kept ready, by template. A given table replaces all defaults."),
     ("audit", "What is recorded of each execution."),
     ("policy", "How code is checked before it runs; see policy.md."),
-    ("approvals", "What waits for a person before it runs; see approvals.md."),
+    ("approvals", "Which code needs the approval of a person before it runs; see approvals.md."),
     ("inputs", "Files and directories of this machine that clients may mount read-only, by name."),
     (
         "zygotes",
-        "When a warm interpreter is replaced: its forks share address layout and hash seed.",
+        "When a zygote is replaced: the interpreters forked from it share address layout and hash \
+         seed.",
     ),
     (
         "model",
-        "The model that answers prompts. Its key stands in a file or in SILICA_MODEL_KEY, never here.",
+        "The model that answers prompts. Its key is in a file or in SILICA_MODEL_KEY, never here.",
     ),
     (
         "model.headers",
-        "Headers that are sent to the provider beside our own. Not a place for secrets.",
+        "Additional headers for the provider. They are not secret: silica config prints them.",
     ),
     ("model.prices", "Dollars per million tokens read and written, by model, such as \"3/15\"."),
-    ("interpret", "How prompts are answered, and how far one request may go."),
+    ("interpret", "How prompts are answered, and the limits of one request."),
 ];
 
 macro_rules! key {
@@ -148,15 +155,15 @@ mod model;
 const GENERAL: &[Key] = &[
     key!("listen" => listen, LISTEN, "The address and port to listen on; port 0 for any free one"),
     key!("public_url" => public_url, Optional { of: URL },
-        "How clients reach the server, for links to it; the listening address if not given",
+        "The URL at which clients reach the server, for links; the listening address if not set",
         Some("\"https://silica.example\"")),
     key!("tls.certificate" => tls.certificate, Optional { of: PATH },
-        "The certificate and those that signed it, PEM", Some("\"/etc/silica/certificate.pem\"")),
+        "The certificate and its chain, PEM", Some("\"/etc/silica/certificate.pem\"")),
     key!("tls.key" => tls.key, Optional { of: PATH }, "The certificate's private key, PEM",
         Some("\"/etc/silica/key.pem\"")),
     key!("log.format" => log.format,
         Choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
-        "Lines for people, or one JSON object a line"),
+        "Lines of text, or one JSON object a line"),
     key!("log.level" => log.level, LEVEL, "The least important message that is still logged"),
     key!("server.request_body_bytes_max" => server.request_body_bytes_max,
         Bytes(1024..=4 << 30), "The largest JSON body; files are streamed and may be larger"),
@@ -167,33 +174,34 @@ const GENERAL: &[Key] = &[
         "Web pages, other than the server's own, that may call the API from a browser"),
     key!("server.allowed_hosts" => server.allowed_hosts,
         List { of: HOST, items_max: ENTRIES_MAX, separator: Some(',') },
-        "Names the server answers to, without ports; none for its own address and localhost"),
-    key!("sandboxes.template" => sandboxes.template, TEMPLATE, "What a sandbox starts from"),
+        "Host names the server answers to, without ports; if empty, its own address and localhost"),
+    key!("sandboxes.template" => sandboxes.template, TEMPLATE, "The template of a sandbox"),
     key!("sandboxes.ttl_seconds" => sandboxes.ttl, Seconds(SECOND..=TIME_MAX),
-        "How long a sandbox lives"),
+        "The lifetime of a sandbox"),
     key!("sandboxes.ttl_seconds_max" => sandboxes.ttl_max, Seconds(SECOND..=TIME_MAX),
-        "The longest life that can be asked for at once"),
+        "The longest lifetime that one request can set"),
     key!("sandboxes.idle_seconds" => sandboxes.idle,
         OrZero { of: Seconds(SECOND..=TIME_MAX), zero: "never" },
-        "After how long without a request a sandbox ends"),
+        "The time without a request after which a sandbox ends"),
     key!("sandboxes.idle_seconds_max" => sandboxes.idle_max, Seconds(SECOND..=TIME_MAX),
-        "The longest such time that can be asked for"),
+        "The longest idle time that a request can set"),
     key!("sandboxes.max_cells" => sandboxes.max_cells, Whole(1..=CELLS_MAX),
-        "How many cells a sandbox runs before it ends"),
+        "The number of cells after which a sandbox ends"),
     key!("sandboxes.count_max" => sandboxes.count_max, Whole(1..=COUNT_MAX),
         "The most sandboxes on the whole server"),
     key!("cells.timeout_seconds" => cells.timeout, Seconds(MILLISECOND..=TIME_MAX),
-        "Time on the clock for a cell that names none"),
+        "The wall-clock time of a cell that sets no timeout"),
     key!("cells.timeout_seconds_max" => cells.timeout_max, Seconds(MILLISECOND..=TIME_MAX),
-        "The longest that can be asked for, extensions included"),
+        "The longest timeout that a request can set, with extensions"),
     key!("cells.queue_max" => cells.queue_max, Whole(1..=COUNT_MAX),
-        "The most cells waiting on the whole server; more are refused"),
+        "The most cells waiting on the whole server; further ones are rejected"),
     key!("cells.running_max" => cells.running_max,
         OrZero { of: Whole(1..=COUNT_MAX), zero: "four times the number of processors" },
-        "The most cells running on the whole server; more wait. A quarter more may, rounded down, if their keys run nothing else"),
+        "The most cells running on the whole server; further ones wait, except that a quarter as \
+         many more, rounded down, may run for keys that run no other cell"),
 ];
 
-/// The same limits twice: as what is given and as the most that can be asked for.
+/// The keys of all limits, for the section of the defaults and that of the maximums.
 macro_rules! limit_keys {
     ($section:literal => $($limits:tt).+) => {
         &[
@@ -202,15 +210,15 @@ macro_rules! limit_keys {
                 "Memory of all processes and writable files together"),
             key!(concat!($section, ".disk") => $($limits).+.disk_bytes,
                 Bytes(LEAST.disk_bytes..=SIZE_MAX),
-                "Writable files, all together; they are kept in memory"),
+                "Size of all writable files together, which are kept in memory"),
             key!(concat!($section, ".file_size") => $($limits).+.file_bytes,
                 Bytes(LEAST.file_bytes..=SIZE_MAX), "The largest single file"),
             key!(concat!($section, ".cpus") => $($limits).+.cpu_millis,
-                Processors(LEAST.cpu_millis..=COUNT_MAX), "Processors, also fractions of one"),
+                Processors(LEAST.cpu_millis..=COUNT_MAX), "Number of processors, or a fraction"),
             key!(concat!($section, ".cpu_seconds") => $($limits).+.cpu,
                 Seconds(LEAST.cpu..=TIME_MAX), "Processor time of one cell"),
             key!(concat!($section, ".wall_seconds") => $($limits).+.wall,
-                Seconds(LEAST.wall..=TIME_MAX), "Time on the clock of one cell"),
+                Seconds(LEAST.wall..=TIME_MAX), "Wall-clock time of one cell"),
             key!(concat!($section, ".processes") => $($limits).+.processes,
                 Whole(LEAST.processes..=COUNT_MAX), "Processes and threads"),
             key!(concat!($section, ".open_files") => $($limits).+.open_files,
@@ -230,9 +238,9 @@ const LIMITS_MAX: &[Key] = limit_keys!("limits.max" => limits.max.0);
 
 const OPERATION: &[Key] = &[
     key!("quota.requests_per_second" => quota.requests_per_second, Whole(1..=COUNT_MAX),
-        "Requests a second, over time"),
+        "Sustained requests a second"),
     key!("quota.request_burst" => quota.request_burst, Whole(1..=COUNT_MAX),
-        "Requests at once, before that rate counts"),
+        "Requests at once, above the sustained rate"),
     key!("quota.sandboxes" => quota.sandboxes, Whole(1..=COUNT_MAX), "Sandboxes at a time"),
     key!("quota.cells_running" => quota.cells_running, Whole(1..=COUNT_MAX),
         "Cells running at a time"),
@@ -247,10 +255,10 @@ const OPERATION: &[Key] = &[
         "Processor time of all sandboxes together"),
     key!("quota.model_tokens_per_day" => quota.model_tokens_per_day,
         OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
-        "Tokens that models read and write, by days of UTC"),
+        "Tokens that models read and write, by UTC day"),
     key!("quota.model_cents_per_day" => quota.model_cents_per_day,
         OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
-        "What models with a known price cost, in cents, by days of UTC"),
+        "Cost of models with a known price, in cents, by UTC day"),
     key!("pool" => pool,
         Table { name: TEMPLATE, of: Whole(0..=READY_MAX), entries_max: ENTRIES_MAX },
         "Sandboxes kept ready, by template", Some("code-interpreter = 4")),
@@ -259,37 +267,37 @@ const OPERATION: &[Key] = &[
         "Whether the code itself is recorded or only its SHA-256"),
     key!("audit.redact" => audit.redact,
         List { of: PATTERN, items_max: ENTRIES_MAX, separator: None },
-        "Regular expressions; what they match is recorded as [redacted]"),
+        "Regular expressions; text that matches one is recorded as [redacted]"),
     key!("audit.retention_days" => audit.retention,
         OrZero { of: Days(1..=36_500), zero: "ever" }, "How long records are kept"),
     key!("audit.records_max" => audit.records_max,
         OrZero { of: Whole(1..=RECORDS_MAX), zero: "any number" },
-        "How many records are kept, the newest"),
+        "How many records are kept; older ones are removed"),
     key!("policy.default" => policy.default, POLICY,
-        "By what code is checked that names no policy of its own"),
+        "The policy for code whose request names none"),
     key!("policy.minimum" => policy.minimum, Optional { of: POLICY },
-        "What all code is checked by in addition, so that nobody can ask for less",
+        "A policy that checks all code in addition, so that no request can weaken it",
         Some("\"data\"")),
     key!("approvals.ask" => approvals.ask,
         Choice(&[("policy", ApprovalMode::Policy), ("always", ApprovalMode::Always)]),
-        "Whether a person is asked where a policy says so, or about every execution"),
+        "Whether only code that a policy selects needs an approval, or every execution"),
     key!("approvals.timeout_seconds" => approvals.timeout, Seconds(SECOND..=APPROVAL_MAX),
-        "How long a decision is waited for; none by then is a no"),
+        "How long a decision is waited for; code without one by then is denied"),
     key!("approvals.self" => approvals.own, Boolean,
-        "Whether a key may approve what it asked for itself"),
+        "Whether a key may approve its own code"),
     key!("approvals.webhook_url" => approvals.webhook_url, Optional { of: URL },
-        "Where to tell what waits and what became of it",
+        "The URL that is sent a message about every new and every decided approval",
         Some("\"https://hooks.example/silica\"")),
     key!("approvals.webhook_secret_file" => approvals.webhook_secret_file, Optional { of: PATH },
-        "A file with the secret those messages are signed with, at least 16 bytes",
+        "A file with the secret that signs those messages, at least 16 bytes",
         Some("\"/etc/silica/webhook.secret\"")),
     key!("inputs" => inputs,
         Table { name: INPUT_NAME, of: PATH, entries_max: ENTRIES_MAX },
-        "Absolute paths, by the name a client asks for", Some("corpus = \"/srv/corpus\"")),
+        "Absolute paths, by the name in a client's request", Some("corpus = \"/srv/corpus\"")),
     key!("zygotes.forks_max" => zygotes.forks_max, Whole(1..=FORKS_MAX),
-        "After this many forks"),
+        "The number of forks after which a zygote is replaced"),
     key!("zygotes.age_seconds_max" => zygotes.age_max, Seconds(SECOND..=TIME_MAX),
-        "After this long"),
+        "The age at which a zygote is replaced"),
 ];
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -319,7 +327,7 @@ const URL: Text<String> = Text {
     allowed: "a URL that begins with http:// or https://, without user, query and fragment",
     read: |text| match address::url(text) {
         Some(url) => Ok(url),
-        None if address::has_user(text) => Err(TextError::Secret("a URL with a user, not shown")),
+        None if address::has_user(text) => Err(TextError::Secret("a URL with a user (not shown)")),
         None => Err(TextError::NotAllowed),
     },
     write: String::clone,
@@ -329,7 +337,7 @@ const ORIGIN: Text<String> = Text {
     allowed: "an origin, such as https://pages.example or http://localhost:3000",
     read: |text| match address::origin(text) {
         Some(origin) => Ok(origin),
-        None if address::has_user(text) => Err(TextError::Secret("a URL with a user, not shown")),
+        None if address::has_user(text) => Err(TextError::Secret("a URL with a user (not shown)")),
         None => Err(TextError::NotAllowed),
     },
     write: String::clone,
@@ -379,7 +387,7 @@ const LEVEL: Choice<LogLevel> = Choice(&[
     ("trace", LogLevel::Trace),
 ]);
 
-/// Where the parser of regular expressions says what is wrong, below a drawing of where.
+/// Returns the reason in an error of the parser of regular expressions, which is its last line.
 fn last_line(text: &str) -> String {
     let line = text.lines().last().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()

@@ -1,4 +1,4 @@
-//! Defaults, file, environment and flags, each over the one before, into settings that are right.
+//! Loads settings from defaults, file, environment and flags; each overrides those before it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use super::origin::Origin;
 use super::raw_value::{RawValue, cut};
 use super::settings::Settings;
 
-/// Variables that begin like ours and set no key: the data directory, the file, the log filter, the
-/// interpreter for templates, what clients read, and the key of the model's provider.
+/// Variables with the prefix `SILICA_` that set no key: the data directory, the configuration file, the
+/// log filter, the interpreter for templates, those of clients, and the key of the model's provider.
 pub(super) const OTHER_VARIABLES: [&str; 7] = [
     "SILICA_HOME",
     "SILICA_CONFIG",
@@ -24,29 +24,29 @@ pub(super) const OTHER_VARIABLES: [&str; 7] = [
     "SILICA_MODEL_KEY",
 ];
 
-/// Settings, and where each comes from.
+/// Settings and their origins.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The file that was read, if any.
     pub(crate) file: Option<PathBuf>,
-    /// What is odd and does not stop anything, each a sentence.
+    /// Warnings, each a sentence.
     pub(crate) notices: Vec<String>,
     origins: Origins,
 }
 
-/// Where values come from, by key; the rest are defaults.
+/// The origins of values by key; keys that are missing have their default.
 pub(super) type Origins = BTreeMap<&'static str, Origin>;
 
 impl Loaded {
-    /// Where the value of a key comes from.
+    /// Returns the origin of the value of a key.
     pub(crate) fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 }
 
 impl Settings {
-    /// Reads all there is to read. `home` is the data directory.
+    /// Loads settings from all sources. `home` is the data directory.
     pub(crate) fn load(
         flags: &ServeFlags,
         environment: &BTreeMap<String, String>,
@@ -56,7 +56,7 @@ impl Settings {
         Self::from_layers(search.read()?.as_ref(), environment, flags)
     }
 
-    /// Puts the layers together.
+    /// Loads settings from the given sources.
     pub(super) fn from_layers(
         file: Option<&ConfigFile>,
         environment: &BTreeMap<String, String>,
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-/// Settings that are being put together, one layer after the other.
+/// Settings under construction, one source after the other.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) settings: Settings,
@@ -85,7 +85,9 @@ impl Draft {
     pub(super) fn take_file(&mut self, file: &ConfigFile) {
         if file.writable_by_all {
             let path = file.path.display();
-            self.notices.push(format!("{path} can be changed by every user of this machine"));
+            self.notices.push(format!(
+                "every user of this machine can write to {path}; use chmod o-w to prevent it"
+            ));
         }
         let statements = match file.statements() {
             Ok(statements) => statements,
@@ -104,7 +106,7 @@ impl Draft {
         }
     }
 
-    /// An empty variable counts as none.
+    /// Ignores empty variables.
     fn take_environment(&mut self, environment: &BTreeMap<String, String>) {
         for key in keys() {
             let variable = key.variable();
@@ -116,12 +118,12 @@ impl Draft {
     }
 
     fn take_flags(&mut self, flags: &ServeFlags) {
-        for (path, given, origin) in flags.given() {
+        for (path, given, origin) in flags.values() {
             self.take(path, &given, origin);
         }
     }
 
-    /// Sets one key.
+    /// Sets one key, or records why its value is invalid.
     pub(super) fn take(&mut self, path: &str, given: &RawValue, origin: Origin) {
         let Some(Key { path, read, .. }) = key(path) else {
             return self.report(|| unknown(path, origin));
@@ -137,7 +139,7 @@ impl Draft {
         }
     }
 
-    /// Remembers a problem, as long as there are not too many.
+    /// Records a problem, up to `PROBLEMS_MAX`.
     fn report(&mut self, problem: impl FnOnce() -> Problem) {
         match self.problems.len() {
             0..PROBLEMS_MAX => self.problems.push(problem()),
@@ -164,7 +166,7 @@ fn unknown(path: &str, origin: Origin) -> Problem {
     Problem::Unknown { origin, nearest: nearest(&path), key: path }
 }
 
-/// A variable that looks like one of ours and is none.
+/// Returns a warning about a variable with the prefix `SILICA_` that sets nothing.
 fn stray(name: &str) -> Option<String> {
     let known = OTHER_VARIABLES.contains(&name) || keys().any(|key| key.variable() == name);
     if !name.starts_with("SILICA_") || known {
@@ -178,8 +180,8 @@ fn stray(name: &str) -> Option<String> {
     Some(format!("the variable {} sets nothing{hint}", cut(name)))
 }
 
-/// What may have been meant: a key of the same name in another section, or the key or section that is
-/// written most like it, or a longer or shorter form of it.
+/// Returns a suggestion for an unknown key: one of the same name in another section, or the most
+/// similar key or section, or a longer or shorter form of it.
 fn nearest(path: &str) -> Option<&'static str> {
     let distance = |other: &&'static str| strsim::damerau_levenshtein(path, other);
     let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
@@ -197,7 +199,7 @@ fn nearest(path: &str) -> Option<&'static str> {
         .or_else(|| paths().find(|key| begins(key, path) || begins(path, key)))
 }
 
-/// At most a third of the letters differ.
+/// Returns whether at most a third of the characters differ.
 fn is_near(path: &str, key: &str) -> bool {
     strsim::damerau_levenshtein(path, key) * 3 <= path.len().max(key.len())
 }

@@ -1,23 +1,22 @@
-//! Where a value comes from, as messages and `silica config` say it.
+//! The origin of a value, as messages and `silica config` print it.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
     Default,
-    /// A line of the configuration file, from 1.
+    /// A path and a line, from 1.
     File(PathBuf, usize),
-    /// A variable of the environment, by name.
+    /// An environment variable, by name.
     Variable(String),
     /// A flag, with its dashes.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// The kind of place, for programs.
+    /// Returns the kind of source, for JSON.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -27,7 +26,7 @@ impl Origin {
         }
     }
 
-    /// The same file at another line; other places have no lines.
+    /// Replaces the line of a file; other origins have no line.
     pub(super) fn at(self, line: Option<usize>) -> Self {
         match (self, line) {
             (Self::File(path, _), Some(line)) => Self::File(path, line),

@@ -1,4 +1,4 @@
-//! What somebody wrote as a value, before a key has said what it should be.
+//! Values as they are written in a file, a variable or a flag, before the codec of a key reads them.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 /// The longest value that a message quotes, in characters.
 pub(super) const SHOWN_CHARS_MAX: usize = 80;
 
-/// A value and the line it stands on, if it stands in a file.
+/// A value, and its line if it is from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RawValue {
     pub(super) kind: RawKind,
@@ -16,24 +16,24 @@ pub(super) struct RawValue {
 /// The forms a value can have.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RawKind {
-    /// From a variable or a flag: text, of which the key decides what it is.
+    /// Text of a variable or a flag, whose type the key decides.
     Bare(String),
     Text(String),
     Whole(i64),
     Decimal(f64),
     List(Vec<RawValue>),
     Table(Vec<(String, RawValue)>),
-    /// Something no key takes: a truth value, a time, a number too large.
+    /// A boolean, a time, or a number out of range.
     Other(String),
 }
 
 impl RawValue {
-    /// Text from a variable or a flag.
+    /// Returns the value of a variable or a flag.
     pub(super) fn bare(text: &str) -> Self {
         Self { kind: RawKind::Bare(text.to_owned()), line: None }
     }
 
-    /// Reads a value of a TOML document.
+    /// Returns a value of a TOML document.
     pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, lines: Option<&Lines>) -> Self {
         let line = lines.map(|lines| lines.at(value.span().start).0);
         let kind = match value.get_ref() {
@@ -54,7 +54,7 @@ impl RawValue {
         Self { kind, line }
     }
 
-    /// The text of it, if it is text.
+    /// Returns the value if it is text.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.kind {
             RawKind::Bare(text) | RawKind::Text(text) => Some(text),
@@ -62,7 +62,7 @@ impl RawValue {
         }
     }
 
-    /// The whole number it is.
+    /// Returns the value if it is an integer.
     pub(super) fn whole(&self) -> Option<i64> {
         match &self.kind {
             RawKind::Whole(number) => Some(*number),
@@ -71,7 +71,7 @@ impl RawValue {
         }
     }
 
-    /// The number it is, with or without a fraction.
+    /// Returns the value if it is a finite number.
     pub(super) fn number(&self) -> Option<f64> {
         let number = match &self.kind {
             RawKind::Whole(number) => *number as f64,
@@ -82,8 +82,8 @@ impl RawValue {
         number.is_finite().then_some(number)
     }
 
-    /// The items of a list. Bare text is a TOML array, or items between separators, if there are
-    /// such; nothing is the empty list.
+    /// Returns the items of a list. Bare text is a TOML array, or items with a separator between
+    /// them; empty text is the empty list.
     pub(super) fn list(&self, separator: Option<char>) -> Option<Vec<Self>> {
         let text = match &self.kind {
             RawKind::List(items) => return Some(items.clone()),
@@ -105,7 +105,7 @@ impl RawValue {
         }
     }
 
-    /// The entries of a table. Bare text is a TOML inline table, or `name=value,name=value`.
+    /// Returns the entries of a table. Bare text is a TOML inline table, or `name=value,name=value`.
     pub(super) fn table(&self) -> Option<Vec<(String, Self)>> {
         let text = match &self.kind {
             RawKind::Table(entries) => return Some(entries.clone()),
@@ -128,7 +128,7 @@ impl RawValue {
         text.split(',').map(entry).collect()
     }
 
-    /// What a message says it is.
+    /// Describes the value for a message.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
             RawKind::Bare(text) | RawKind::Text(text) => format!("{:?}", cut(text)),
@@ -141,7 +141,7 @@ impl RawValue {
     }
 }
 
-/// The entries of a table in the order in which they stand.
+/// Returns the entries of a table in the order of the document.
 fn entries(table: &DeTable<'_>, lines: Option<&Lines>) -> Vec<(String, RawValue)> {
     let mut ordered: Vec<_> = table.iter().collect();
     ordered.sort_by_key(|(name, _)| name.span().start);
@@ -153,7 +153,7 @@ fn entries(table: &DeTable<'_>, lines: Option<&Lines>) -> Vec<(String, RawValue)
     ordered.into_iter().map(|(name, value)| entry((name, value))).collect()
 }
 
-/// The beginning of a text, for a message.
+/// Returns the first `SHOWN_CHARS_MAX` characters of a text, for a message.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -161,7 +161,7 @@ pub(super) fn cut(text: &str) -> String {
     }
 }
 
-/// Where the lines of a text begin.
+/// The byte offsets at which the lines of a text begin.
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -170,7 +170,7 @@ impl Lines {
         Self(std::iter::once(0).chain(after_ends).collect())
     }
 
-    /// Line and column of a byte, from 1. The column counts bytes.
+    /// Returns the line and column of a byte offset, both from 1. The column counts bytes.
     pub(super) fn at(&self, byte: usize) -> (usize, usize) {
         let line = self.0.partition_point(|&start| start <= byte);
         (line, byte - self.0[line - 1] + 1)

@@ -1,7 +1,6 @@
-//! What the server runs with: plain typed values, grouped as the file groups them.
+//! The settings of the server as typed values, grouped like the sections of the file.
 //!
-//! A `Settings` that came out of `Settings::load` is whole and consistent; nothing below checks it
-//! again. Defaults stand here and nowhere else.
+//! `Settings::load` returns complete and consistent settings. All defaults are defined here.
 
 mod model;
 
@@ -21,11 +20,11 @@ pub(crate) use model::{AuthHeader, Interpret, Model, Provider};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Everything that can be set about a server.
+/// All settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) listen: Listen,
-    /// How clients reach the server, for links; without a slash at the end.
+    /// The URL at which clients reach the server, for links; without a trailing slash.
     pub(crate) public_url: Option<String>,
     pub(crate) tls: TlsFiles,
     pub(crate) log: Log,
@@ -39,28 +38,27 @@ pub(crate) struct Settings {
     pub(crate) audit: Audit,
     pub(crate) policy: PolicySettings,
     pub(crate) approvals: ApprovalSettings,
-    /// Absolute paths that clients may mount read-only, by the name they ask for.
+    /// Absolute paths that clients may mount read-only, by the name in their request.
     pub(crate) inputs: BTreeMap<String, PathBuf>,
     pub(crate) zygotes: ZygotePolicy,
     pub(crate) model: Model,
     pub(crate) interpret: Interpret,
 }
 
-/// Both are there or neither is.
+/// Both are set, or neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
 }
 
-/// What is logged, and how.
+/// The settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
     pub(crate) level: LogLevel,
 }
 
-/// For people or for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
@@ -77,7 +75,7 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-/// The HTTP side.
+/// The settings of the HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) request_body_bytes_max: u64,
@@ -85,18 +83,18 @@ pub(crate) struct Server {
     pub(crate) shutdown: Duration,
     /// Web pages that may call the API, `scheme://host[:port]` in lower case.
     pub(crate) allowed_origins: Vec<String>,
-    /// Names and addresses the server answers to, in lower case, without ports and brackets. Empty
-    /// for those of the listening address, and localhost.
+    /// Host names and addresses the server answers to, in lower case, without ports and brackets. If
+    /// empty, those of the listening address and localhost.
     pub(crate) allowed_hosts: Vec<String>,
 }
 
-/// What a sandbox is unless its creator says otherwise, and how far that may go.
+/// The defaults and maximums of sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sandboxes {
     pub(crate) template: TemplateName,
     pub(crate) ttl: Duration,
     pub(crate) ttl_max: Duration,
-    /// `None` for never.
+    /// The idle time after which a sandbox ends; `None` for never.
     pub(crate) idle: Option<Duration>,
     pub(crate) idle_max: Duration,
     pub(crate) max_cells: u32,
@@ -104,7 +102,7 @@ pub(crate) struct Sandboxes {
     pub(crate) count_max: u32,
 }
 
-/// How cells run.
+/// The defaults and maximums of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
     pub(crate) timeout: Duration,
@@ -115,14 +113,14 @@ pub(crate) struct Cells {
     pub(crate) running_max: Option<u32>,
 }
 
-/// What a sandbox gets, and the most it can ask for.
+/// The default limits of a sandbox, and their maximums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitSettings {
     pub(crate) default: LimitValues,
     pub(crate) max: LimitsMax,
 }
 
-/// What one key may use.
+/// The quotas of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
     pub(crate) requests_per_second: u32,
@@ -140,53 +138,53 @@ pub(crate) struct Quota {
     pub(crate) model_cents_per_day: Option<u64>,
 }
 
-/// How code is checked.
+/// The policies that check code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicySettings {
     pub(crate) default: PolicySource,
-    /// What nobody can go below.
+    /// A policy that checks all code in addition.
     pub(crate) minimum: Option<PolicySource>,
 }
 
-/// Where a policy comes from.
+/// A built-in policy, or the path of a policy file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PolicySource {
     Preset(Preset),
     File(PathBuf),
 }
 
-/// Which executions a person is asked about, and how.
+/// Which executions need an approval, and how it is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApprovalSettings {
     pub(crate) ask: ApprovalMode,
     pub(crate) timeout: Duration,
-    /// Whether a key may approve what it asked for itself.
+    /// Whether a key may approve its own code.
     pub(crate) own: bool,
     pub(crate) webhook_url: Option<String>,
-    /// A file with the secret that messages are signed with.
+    /// A file with the secret that signs the messages of the webhook.
     pub(crate) webhook_secret_file: Option<PathBuf>,
 }
 
-/// When a person is asked.
+/// Whether the policy selects the executions that need an approval, or all need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApprovalMode {
     Policy,
     Always,
 }
 
-/// What the audit log keeps.
+/// The settings of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Audit {
     pub(crate) code: AuditCode,
-    /// Regular expressions that compile.
+    /// Valid regular expressions.
     pub(crate) redact: Vec<String>,
-    /// `None` for ever.
+    /// `None` for no limit.
     pub(crate) retention: Option<Duration>,
-    /// `None` for any number.
+    /// `None` for no limit.
     pub(crate) records_max: Option<u64>,
 }
 
-/// How much of the code is kept.
+/// Whether the audit log stores the code or only its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuditCode {
     Full,

@@ -1,14 +1,14 @@
-//! What `silica config` prints: the settings in force, and where each comes from.
+//! The output of `silica config`: all settings with their origins.
 
 use serde_json::{Value as Json, json};
 
 use super::keys::keys;
 use super::load::Loaded;
 
-/// What stands for a value that is not there.
+/// Printed for a value that is not set.
 const NOTHING: &str = "-";
 
-/// A line for each key: name, value as in a file, origin.
+/// Returns a line for each key: its name, its value as in a file, and its origin.
 pub(super) fn table(loaded: &Loaded) -> String {
     let rows: Vec<[String; 3]> = keys()
         .map(|key| {
@@ -26,10 +26,10 @@ pub(super) fn table(loaded: &Loaded) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The widest column; a longer value pushes its own line only.
+/// The most characters of a column; a longer value shifts only its own line.
 const COLUMN_CHARS_MAX: usize = 48;
 
-/// The same for programs. Sizes are numbers of bytes.
+/// Returns the settings as JSON. Sizes are numbers of bytes.
 pub(super) fn json(loaded: &Loaded) -> Json {
     let row = |key: &super::keys::Key| {
         let origin = loaded.origin(key.path);

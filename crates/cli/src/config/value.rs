@@ -1,17 +1,17 @@
-//! Values on their way out: as TOML, which reads back as the same, and as JSON.
+//! Formats values of settings as TOML, from which they can be read again, and as JSON.
 
 use serde_json::{Value as Json, json};
 
-/// A value in the form in which it is printed.
+/// A value to be printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// Not set, and without a default.
+    /// Not set, without a default.
     Nothing,
     Text(String),
     Boolean(bool),
     Whole(u64),
     Decimal(f64),
-    /// A size, for people in the largest unit that divides it.
+    /// A size, printed in the largest unit that divides it.
     Bytes(u64),
     List(Vec<Value>),
     /// Names are bare keys of TOML.
@@ -19,7 +19,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What stands behind the `=` in a file; nothing for what cannot be written there.
+    /// Returns the value as TOML; `None` if it is not set.
     pub(super) fn toml(&self) -> Option<String> {
         match self {
             Self::Nothing => None,
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// The entries of a table, each as `name = value`.
+    /// Returns the entries of a table, each as `name = value`.
     pub(super) fn lines(&self) -> Vec<String> {
         let Self::Table(entries) = self else {
             return Vec::new();
@@ -65,7 +65,7 @@ impl Value {
     }
 }
 
-/// A number of bytes as `units::bytes` reads it.
+/// Formats a number of bytes as `units::bytes` parses it.
 pub(super) fn size(bytes: u64) -> String {
     for (shift, unit) in [(30, 'G'), (20, 'M'), (10, 'K')] {
         if bytes > 0 && bytes.trailing_zeros() >= shift {

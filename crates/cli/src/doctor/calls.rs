@@ -1,4 +1,4 @@
-//! `silica doctor --calls`: what the filter of every guest process answers, as the rules say it.
+//! `silica doctor --calls`: the answer of the seccomp filter to every system call, from its rules.
 //!
 //! The attack suite makes every call in a real sandbox and compares the answers with this table.
 
@@ -8,7 +8,7 @@ use silica_engine::jail_host::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RU
 
 use crate::show;
 
-/// Prints every call that a rule names, and what happens to the rest.
+/// Prints every call that a rule names, and the answer to all others.
 pub(crate) fn print() -> Result<()> {
     let mut rows: Vec<Value> = RULES.iter().flat_map(rows).collect();
     rows.sort_by_key(|row| row["number"].as_u64());

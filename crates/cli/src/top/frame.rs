@@ -1,4 +1,4 @@
-//! One look at a server: its sandboxes, and what each has used since the look before.
+//! One report of a server: its sandboxes, and their usage since the report before.
 
 use std::cmp::Reverse;
 
@@ -8,42 +8,41 @@ use silica_store::Timestamp;
 
 use super::Sort;
 
-/// One look.
+/// One report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) at: Timestamp,
     pub(super) rows: Vec<Row>,
 }
 
-/// A sandbox. Texts are as the server sent them.
+/// A sandbox. Texts are unchanged from the server and untrusted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) id: String,
     /// The id of the owner's key.
     pub(super) owner: String,
-    /// What people call that key.
+    /// The name of that key.
     pub(super) owner_name: Option<String>,
     pub(super) template: String,
     pub(super) state: State,
     pub(super) cells_run: u64,
-    /// Of one processor, since the look before; nothing for one that was not there then.
+    /// The usage of one processor since the report before; `None` if the sandbox was not in it.
     pub(super) cpu_percent: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
     pub(super) age_seconds: u64,
-    /// Until it will be ended.
+    /// The time until the sandbox expires.
     pub(super) expires_seconds: Option<u64>,
-    /// Processor time so far, and when that was so.
+    /// The total processor time in milliseconds, and when it was measured.
     cpu: Option<(u64, Timestamp)>,
 }
 
-/// What a sandbox does.
+/// The activity of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// A cell or a command runs.
+    /// A cell or a command is running.
     Busy,
-    /// Nothing runs.
+    /// Neither a cell nor a command is running.
     Idle,
-    /// It is going.
     Ending,
 }
 
@@ -58,10 +57,10 @@ impl State {
 }
 
 impl Frame {
-    /// Reads the server's answer. A field that is not there is left open, and never an error.
+    /// Parses an answer of the server. Missing fields of a sandbox are not errors.
     pub(super) fn read(body: &[u8], before: Option<&Self>) -> Result<Self> {
-        let answer: Value = serde_json::from_slice(body).context("the answer is no JSON")?;
-        let at = moment(&answer["at"]).context("the answer does not say when it was so")?;
+        let answer: Value = serde_json::from_slice(body).context("the answer is not JSON")?;
+        let at = moment(&answer["at"]).context("the answer has no time")?;
         let sandboxes = answer["sandboxes"].as_array().context("the answer has no sandboxes")?;
         let rows = sandboxes.iter().map(|sandbox| {
             let row = Row::read(sandbox, at);
@@ -76,8 +75,9 @@ impl Frame {
         rows.sort_by(|one, other| one.id.cmp(&other.id));
         match sort {
             Sort::Cpu => rows.sort_by(|one, other| {
-                let (one, other) = (one.cpu_percent, other.cpu_percent);
-                other.unwrap_or(-1.0).total_cmp(&one.unwrap_or(-1.0))
+                let one = one.cpu_percent.unwrap_or(-1.0);
+                let other = other.cpu_percent.unwrap_or(-1.0);
+                other.total_cmp(&one)
             }),
             Sort::Memory => rows.sort_by_key(|row| Reverse(row.memory_bytes)),
             Sort::Cells => rows.sort_by_key(|row| Reverse(row.cells_run)),
@@ -125,13 +125,13 @@ fn moment(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// Whole seconds from one moment to a later one.
+/// Returns the whole seconds from one time to a later one.
 fn between(first: Timestamp, second: Timestamp) -> u64 {
     let micros = second.as_micros().saturating_sub(first.as_micros());
     u64::try_from(micros).unwrap_or(0) / 1_000_000
 }
 
-/// How much of one processor was used between two looks.
+/// Returns the usage of one processor between two reports, in percent.
 fn percent((ms_before, before): (u64, Timestamp), (ms, at): (u64, Timestamp)) -> Option<f64> {
     let micros = at.as_micros().saturating_sub(before.as_micros());
     let used_micros = ms.saturating_sub(ms_before) as f64 * 1000.0;

@@ -155,13 +155,13 @@ fn screen_holds_what_fits() {
 fn long_words_make_room_for_numbers() {
     let mut row = sandbox("sbx_0123456789abcdefghij", 0, "2026-01-01T00:00:00Z");
     row["template"] = "code-interpreter".into();
-    row["owner_name"] = "somebody with a name longer than any column".into();
+    row["owner_name"] = "an owner with a name longer than any column".into();
     let frame = read("2026-01-01T00:00:00Z", &[row], None);
     let lines = screen(&frame, URL, None, 24, 80);
     assert_eq!(lines[0], format!("{URL}  1 sandbox, 0 busy, 0% cpu, 50.0M memory  00:00:00 UTC"));
     expect![[r"
         ID            OWNER        TEMPLATE     STATE  CELLS  CPU%  MEMORY  AGE  EXPIRES
-        sbx_0123456~  somebody w~  code-inter~  idle       3     -   50.0M   0s    1h00m
+        sbx_0123456~  an owner w~  code-inter~  idle       3     -   50.0M   0s    1h00m
     "]]
     .assert_eq(&format!("{}\n", lines[1..].join("\n")));
 }

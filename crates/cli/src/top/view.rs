@@ -1,4 +1,4 @@
-//! A look as text for people, and as JSON for programs; both without anything a terminal obeys.
+//! Formats a report as a table, as a screen and as JSON, all in printable ASCII.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,26 @@ use serde_json::{Value, json};
 
 use super::frame::{Frame, Row, State};
 
-/// The titles of the columns; the first four hold words, the others numbers.
+/// The titles of the columns; the first four contain words, the others numbers.
 const TITLES: [&str; 9] =
     ["ID", "OWNER", "TEMPLATE", "STATE", "CELLS", "CPU%", "MEMORY", "AGE", "EXPIRES"];
 
-/// How many of the columns hold words.
+/// The number of columns that contain words.
 const WORDS: usize = 4;
 
-/// The widest entry of a column of words, and how far it is cut where there is too little room.
+/// The widest entry of a column of words.
 const WIDTH_MAX: usize = 24;
+/// The narrowest a column of words is made if the screen is too small.
 const WIDTH_MIN: usize = 8;
 
-/// The longest address that is shown.
+/// The most characters of the address that are shown.
 const URL_CHARACTERS_MAX: usize = 100;
 
 /// Between two columns.
 const GAP: &str = "  ";
 
-/// Text of printable ASCII, at most so long: anything else could move the cursor, colour the screen,
-/// turn the line around or take more room than it says.
+/// Returns text in printable ASCII, of at most `most` characters. Other characters could move the
+/// cursor, set colours, change the direction of the line or be wider than one column.
 pub(super) fn plain(text: &str, most: usize) -> String {
     let harmless = |character: char| match character {
         ' '..='~' => character,
@@ -38,7 +39,7 @@ pub(super) fn plain(text: &str, most: usize) -> String {
     plain
 }
 
-/// The table with its titles, each line ended.
+/// Returns the table with its titles; each line ends with a newline.
 pub(super) fn table(frame: &Frame, url: &str) -> String {
     let mut text = format!("{}\n", summary(frame, url));
     for line in lines(frame, usize::MAX) {
@@ -48,7 +49,7 @@ pub(super) fn table(frame: &Frame, url: &str) -> String {
     text
 }
 
-/// What fits on a screen, line by line.
+/// Returns the lines that fit on a screen.
 pub(super) fn screen(
     frame: &Frame,
     url: &str,
@@ -73,7 +74,9 @@ fn summary(frame: &Frame, url: &str) -> String {
     let busy = frame.rows.iter().filter(|row| row.state == State::Busy).count();
     let memory: u64 = frame.rows.iter().filter_map(|row| row.memory_bytes).sum();
     let cpu = frame.rows.iter().filter_map(|row| row.cpu_percent).fold(0.0, |sum, cpu| sum + cpu);
-    let (count, memory, at) = (frame.rows.len(), size(Some(memory)), frame.at.to_string());
+    let count = frame.rows.len();
+    let memory = size(Some(memory));
+    let at = frame.at.to_string();
     // The time of day, to the second.
     let clock = at.get(11..19).unwrap_or(&at);
     let url = plain(url, URL_CHARACTERS_MAX);
@@ -99,7 +102,7 @@ fn lines(frame: &Frame, columns: usize) -> Vec<String> {
     cells.iter().map(line).collect()
 }
 
-/// Takes from the widest of the words until all fits, or nothing more can be taken.
+/// Narrows the widest column of words until the line fits, or all have the least width.
 fn shrink(widths: &mut [usize; TITLES.len()], columns: usize) {
     let gaps = GAP.len() * (TITLES.len() - 1);
     while widths.iter().sum::<usize>() + gaps > columns {
@@ -125,7 +128,7 @@ fn entries(row: &Row) -> [String; TITLES.len()] {
     ]
 }
 
-/// `512K`, `12.5M`, `1.2G`.
+/// Formats a size as `512K`, `12.5M` or `1.2G`.
 fn size(bytes: Option<u64>) -> String {
     let Some(bytes) = bytes else { return "-".to_owned() };
     let bytes = bytes as f64;
@@ -136,7 +139,7 @@ fn size(bytes: Option<u64>) -> String {
     }
 }
 
-/// `12s`, `2m05s`, `1h02m`, `3d04h`.
+/// Formats a duration as `12s`, `2m05s`, `1h02m` or `3d04h`.
 fn time(seconds: Option<u64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     match seconds {
@@ -147,7 +150,7 @@ fn time(seconds: Option<u64>) -> String {
     }
 }
 
-/// One object on one line, in ASCII.
+/// Returns the report as one line of JSON in ASCII.
 pub(super) fn json(frame: &Frame) -> String {
     let sandboxes: Vec<Value> = frame
         .rows
@@ -170,7 +173,7 @@ pub(super) fn json(frame: &Frame) -> String {
     ascii(&json!({"at": frame.at.to_string(), "sandboxes": sandboxes}).to_string())
 }
 
-/// JSON in which everything but ASCII is written in digits: it stands in strings only.
+/// Escapes non-ASCII characters of JSON, which occur only in strings.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {

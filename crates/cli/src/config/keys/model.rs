@@ -1,4 +1,4 @@
-//! The keys about models and prompts.
+//! The keys of the sections `model` and `interpret`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::config::codec::{
 };
 use crate::config::settings::{AuthHeader, Provider};
 
-/// The longest name of a model, and the longest value of a header.
+/// The longest name of a model, and the longest name or value of a header.
 const NAME_BYTES_MAX: usize = 200;
 /// The longest prompt that can be allowed, in characters.
 const PROMPT_CHARS_MAX: u32 = 1_000_000;
@@ -31,33 +31,33 @@ pub(super) const MODEL: &[Key] = &[
             ("openai", Provider::OpenAi),
             ("scripted", Provider::Scripted),
         ]),
-        "Who answers: nobody, Anthropic Messages, chat completions as of OpenAI (which OpenRouter, \
-         Ollama, vLLM and llama.cpp speak too), or a file of turns"),
+        "The API of the provider: none, Anthropic Messages, OpenAI chat completions (also of \
+         OpenRouter, Ollama, vLLM and llama.cpp), or a file of scripted answers"),
     key!("model.base_url" => model.base_url, Optional { of: URL },
-        "Where the provider is; its own address if not given", Some("\"http://localhost:11434/v1\"")),
+        "The URL of the provider; its public API if not set", Some("\"http://localhost:11434/v1\"")),
     key!("model.name" => model.name, Optional { of: NAME },
-        "The model that is asked unless a client names another", Some("\"claude-sonnet-4-5\"")),
+        "The model for requests that name none", Some("\"claude-sonnet-4-5\"")),
     key!("model.allowed" => model.allowed,
         List { of: NAME, items_max: ENTRIES_MAX, separator: Some(',') },
-        "Other models that clients may ask for; * for any"),
+        "Other models that clients may use; * for any"),
     key!("model.key_file" => model.key_file, Optional { of: PATH },
-        "A file that holds the provider's key and nothing else; SILICA_MODEL_KEY comes first, \
-         ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or OPENAI_API_KEY last",
+        "A file that contains only the key of the provider; SILICA_MODEL_KEY takes precedence, and \
+         ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or OPENAI_API_KEY are used without either",
         Some("\"/etc/silica/model.key\"")),
     key!("model.key_needed" => model.key_needed, Choice(&[("yes", true), ("no", false)]),
-        "Whether the provider wants a key; one on the own machine may not"),
+        "Whether the provider requires a key; one on this machine may not"),
     key!("model.auth" => model.auth,
         Choice(&[
             ("usual", AuthHeader::Usual),
             ("x-api-key", AuthHeader::ApiKey),
             ("bearer", AuthHeader::Bearer),
         ]),
-        "The header that carries the key: x-api-key for Anthropic, Authorization for others, unless \
-         said here"),
+        "The header that carries the key; usual is x-api-key for Anthropic, Authorization for \
+         others"),
     key!("model.anthropic_version" => model.anthropic_version, NAME,
-        "The version of Anthropic's format that is asked for"),
+        "The version of Anthropic's API"),
     key!("model.script" => model.script, Optional { of: PATH },
-        "The file of turns of the provider scripted", Some("\"/etc/silica/turns.toml\"")),
+        "The file of answers of the provider scripted", Some("\"/etc/silica/turns.toml\"")),
     key!("model.tokens_max" => model.tokens_max, Whole(1..=ANSWER_TOKENS_MAX),
         "The longest answer, in tokens"),
     key!("model.connect_seconds" => model.connect, Seconds(MILLISECOND..=HOUR),
@@ -65,9 +65,9 @@ pub(super) const MODEL: &[Key] = &[
     key!("model.silence_seconds" => model.silence, Seconds(MILLISECOND..=HOUR),
         "How long the provider may send nothing"),
     key!("model.timeout_seconds" => model.timeout, Seconds(MILLISECOND..=HOUR),
-        "How long one answer may take, further tries included"),
+        "How long one answer may take, with retries"),
     key!("model.retries" => model.retries, Whole(0..=TRIES_MAX),
-        "How often a provider that is busy or broken is tried again"),
+        "How often a request to a provider that is busy or fails is repeated"),
     key!("model.headers" => model.headers,
         Table { name: NAME, of: NAME, entries_max: ENTRIES_MAX },
         "Headers for the provider", Some("x-title = \"silica\"")),
@@ -75,19 +75,19 @@ pub(super) const MODEL: &[Key] = &[
         Table { name: NAME, of: PRICE, entries_max: ENTRIES_MAX },
         "Prices by model", Some("claude-sonnet-4-5 = \"3/15\"")),
     key!("interpret.preset" => interpret.preset, NAME,
-        "The preset of requests that name none: data, math, program or an own one"),
+        "The preset of requests that name none: data, math, program or one of interpret.presets"),
     key!("interpret.presets" => interpret.presets, Optional { of: PATH },
-        "A directory of further presets, NAME.toml each", Some("\"/etc/silica/presets\"")),
+        "A directory of further presets, each in NAME.toml", Some("\"/etc/silica/presets\"")),
     key!("interpret.prompt_chars_max" => interpret.prompt_chars_max, Whole(1..=PROMPT_CHARS_MAX),
         "The longest prompt, in characters"),
     key!("interpret.rounds" => interpret.rounds, Whole(0..=TRIES_MAX),
-        "How often code that fails goes back to the model"),
+        "How often the model may correct code that fails"),
     key!("interpret.steps_max" => interpret.steps_max, Whole(1..=STEPS_MAX),
-        "How often an agent is asked in one request"),
+        "The most requests to the model of an agent in one prompt"),
     key!("interpret.tokens_max" => interpret.tokens_max, Whole(1..=REQUEST_TOKENS_MAX),
-        "Tokens of one request, all answers together"),
+        "The most tokens of one prompt, in all answers together"),
     key!("interpret.timeout_seconds" => interpret.timeout, Seconds(SECOND..=TIME_MAX),
-        "How long one request may take, model and code together"),
+        "How long one prompt may take, with model and code"),
 ];
 
 const NAME: Text<String> = Text {

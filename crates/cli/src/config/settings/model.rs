@@ -1,4 +1,4 @@
-//! What is set about models and about the answering of prompts.
+//! The settings of models and prompts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use silica_interpret::model::Price;
 
-/// Who answers prompts.
+/// The API of the provider of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     None,
@@ -15,23 +15,23 @@ pub(crate) enum Provider {
     Scripted,
 }
 
-/// How the key is shown to the provider.
+/// The header that carries the key of the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthHeader {
-    /// As the provider's own clients do it.
+    /// The header that the provider's own clients use.
     Usual,
     ApiKey,
     Bearer,
 }
 
-/// The model that answers prompts.
+/// The settings of the model that answers prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) provider: Provider,
-    /// `None` for the provider's own address.
+    /// `None` for the public API of the provider.
     pub(crate) base_url: Option<String>,
     pub(crate) name: Option<String>,
-    /// Beside the default one; `*` for any.
+    /// The models that clients may use besides `name`; `*` for any.
     pub(crate) allowed: Vec<String>,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) key_needed: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Model {
     pub(crate) retries: u32,
 }
 
-/// How prompts are answered.
+/// The settings of prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interpret {
     pub(crate) preset: String,

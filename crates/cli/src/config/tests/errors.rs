@@ -66,7 +66,7 @@ fn unknown_keys_name_the_nearest() {
         &[],
         &flags,
         &expect![[r"
-            the configuration is not right:
+            the configuration is invalid:
               --set: `cells.timeout` is not a key; did you mean `cells.timeout_seconds`?
               --set: `pool.python` is not a key; did you mean `pool`?
               --set: `` is not a key
@@ -112,38 +112,38 @@ fn wrong_types_and_values_in_a_file() {
             "sandboxes.max_cells = []",
         ],
         &expect![[r#"
-            silica.toml:1: `listen` is 8585; allowed is an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
-            silica.toml:1: `listen` is "8585"; allowed is an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
-            silica.toml:1: `public_url` is "ftp://a"; allowed is a URL that begins with http:// or https://, without user, query and fragment
-            silica.toml:1: `tls` is 1; allowed is a table with certificate, key
-            silica.toml:1: `tls` is a list; allowed is a table with certificate, key
-            silica.toml:1: `tls.key` is "key.pem"; allowed is an absolute path
-            silica.toml:1: `log.format` is "xml"; allowed is "text" or "json"
-            silica.toml:1: `log.level` is true; allowed is "error", "warn", "info", "debug" or "trace"
-            silica.toml:1: `server.request_body_bytes_max` is "5X"; allowed is a size from 1K to 4G
-            silica.toml:1: `server.request_body_bytes_max` is 10; allowed is a size from 1K to 4G
-            silica.toml:1: `server.shutdown_seconds` is "5"; allowed is a number of seconds from 0 to 3600
-            silica.toml:1: `server.shutdown_seconds` is -1; allowed is a number of seconds from 0 to 3600
-            silica.toml:1: `server.shutdown_seconds` is inf; allowed is a number of seconds from 0 to 3600
-            silica.toml:1: `server.allowed_origins` is "http://a"; allowed is a list of up to 100, each an origin, such as https://pages.example or http://localhost:3000
-            silica.toml:3: `server.allowed_origins[1]` is "http://b/c"; allowed is an origin, such as https://pages.example or http://localhost:3000
-            silica.toml:1: `server.allowed_hosts[0]` is "a:80"; allowed is a host name or address without a port
-            silica.toml:1: `sandboxes.template` is "No Such"; allowed is a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)
-            silica.toml:1: `sandboxes.max_cells` is 1.5; allowed is a whole number from 1 to 1000000000
-            silica.toml:1: `sandboxes.max_cells` is 99999999999999999999; allowed is a whole number from 1 to 1000000000
-            silica.toml:1: `sandboxes.idle_seconds` is 0.5; allowed is a number of seconds from 1 to 315360000, or 0 for never
-            silica.toml:1: `cells.queue_max` is 0; allowed is a whole number from 1 to 1000000
-            silica.toml:1: `limits.default.memory` is "1M"; allowed is a size from 32M to 65536G
-            silica.toml:1: `limits.max.cpus` is 0.001; allowed is a number of processors from 0.02 to 1000
-            silica.toml:4: `pool` is a table with "Bad Name"; allowed is a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)
-            silica.toml:2: `pool.python` is -1; allowed is a whole number from 0 to 1000
-            silica.toml:1: `pool` is 4; allowed is a table of up to 100 entries: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -) = a whole number from 0 to 1000
-            silica.toml:1: `audit.redact[1]` is "("; allowed is a regular expression (unclosed group)
-            silica.toml:1: `audit.retention_days` is 1979-05-27; allowed is a number of days from 1 to 36500, or 0 for ever
-            silica.toml:2: `inputs.corpus` is "srv/corpus"; allowed is an absolute path
-            silica.toml:2: `inputs` is a table with "a/b"; allowed is a name (1 to 64 of a-z, A-Z, 0-9, - and _)
-            silica.toml:1: `sandboxes.max_cells` is a table; allowed is a whole number from 1 to 1000000000
-            silica.toml:1: `sandboxes.max_cells` is a list; allowed is a whole number from 1 to 1000000000
+            silica.toml:1: `listen` is 8585; allowed: an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
+            silica.toml:1: `listen` is "8585"; allowed: an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
+            silica.toml:1: `public_url` is "ftp://a"; allowed: a URL that begins with http:// or https://, without user, query and fragment
+            silica.toml:1: `tls` is 1; allowed: a table with certificate, key
+            silica.toml:1: `tls` is a list; allowed: a table with certificate, key
+            silica.toml:1: `tls.key` is "key.pem"; allowed: an absolute path
+            silica.toml:1: `log.format` is "xml"; allowed: "text" or "json"
+            silica.toml:1: `log.level` is true; allowed: "error", "warn", "info", "debug" or "trace"
+            silica.toml:1: `server.request_body_bytes_max` is "5X"; allowed: a size from 1K to 4G
+            silica.toml:1: `server.request_body_bytes_max` is 10; allowed: a size from 1K to 4G
+            silica.toml:1: `server.shutdown_seconds` is "5"; allowed: a number of seconds from 0 to 3600
+            silica.toml:1: `server.shutdown_seconds` is -1; allowed: a number of seconds from 0 to 3600
+            silica.toml:1: `server.shutdown_seconds` is inf; allowed: a number of seconds from 0 to 3600
+            silica.toml:1: `server.allowed_origins` is "http://a"; allowed: a list of up to 100, each an origin, such as https://pages.example or http://localhost:3000
+            silica.toml:3: `server.allowed_origins[1]` is "http://b/c"; allowed: an origin, such as https://pages.example or http://localhost:3000
+            silica.toml:1: `server.allowed_hosts[0]` is "a:80"; allowed: a host name or address without a port
+            silica.toml:1: `sandboxes.template` is "No Such"; allowed: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)
+            silica.toml:1: `sandboxes.max_cells` is 1.5; allowed: a whole number from 1 to 1000000000
+            silica.toml:1: `sandboxes.max_cells` is 99999999999999999999; allowed: a whole number from 1 to 1000000000
+            silica.toml:1: `sandboxes.idle_seconds` is 0.5; allowed: a number of seconds from 1 to 315360000, or 0 for never
+            silica.toml:1: `cells.queue_max` is 0; allowed: a whole number from 1 to 1000000
+            silica.toml:1: `limits.default.memory` is "1M"; allowed: a size from 32M to 65536G
+            silica.toml:1: `limits.max.cpus` is 0.001; allowed: a number of processors from 0.02 to 1000
+            silica.toml:4: `pool` is a table with "Bad Name"; allowed: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -)
+            silica.toml:2: `pool.python` is -1; allowed: a whole number from 0 to 1000
+            silica.toml:1: `pool` is 4; allowed: a table of up to 100 entries: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -) = a whole number from 0 to 1000
+            silica.toml:1: `audit.redact[1]` is "("; allowed: a regular expression (unclosed group)
+            silica.toml:1: `audit.retention_days` is 1979-05-27; allowed: a number of days from 1 to 36500, or 0 for ever
+            silica.toml:2: `inputs.corpus` is "srv/corpus"; allowed: an absolute path
+            silica.toml:2: `inputs` is a table with "a/b"; allowed: a name (1 to 64 of a-z, A-Z, 0-9, - and _)
+            silica.toml:1: `sandboxes.max_cells` is a table; allowed: a whole number from 1 to 1000000000
+            silica.toml:1: `sandboxes.max_cells` is a list; allowed: a whole number from 1 to 1000000000
         "#]],
     );
 }
@@ -163,16 +163,16 @@ fn wrong_values_in_variables_and_flags() {
         &variables,
         &flags,
         &expect![[r#"
-            the configuration is not right:
-              SILICA_CELLS_QUEUE_MAX: `cells.queue_max` is "many"; allowed is a whole number from 1 to 1000000
-              SILICA_POOL: `pool` is "python"; allowed is a table of up to 100 entries: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -) = a whole number from 0 to 1000
-              --set: `quota.sandboxes` is "0"; allowed is a whole number from 1 to 1000000
-              --set: `audit.redact` is "[0-9]"; allowed is a list of up to 100, each a regular expression
-              --set: `tls.key` is "key.pem"; allowed is an absolute path
-              --listen: `listen` is "nowhere"; allowed is an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
-              --tls-key: `tls.key` is ""; allowed is an absolute path
-              --log-format: `log.format` is ""; allowed is "text" or "json"
-              --warm: `pool.python` is given twice; allowed is each name once
+            the configuration is invalid:
+              SILICA_CELLS_QUEUE_MAX: `cells.queue_max` is "many"; allowed: a whole number from 1 to 1000000
+              SILICA_POOL: `pool` is "python"; allowed: a table of up to 100 entries: a template's name (1 to 40 of a-z, 0-9 and -, not starting with -) = a whole number from 0 to 1000
+              --set: `quota.sandboxes` is "0"; allowed: a whole number from 1 to 1000000
+              --set: `audit.redact` is "[0-9]"; allowed: a list of up to 100, each a regular expression
+              --set: `tls.key` is "key.pem"; allowed: an absolute path
+              --listen: `listen` is "nowhere"; allowed: an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
+              --tls-key: `tls.key` is ""; allowed: an absolute path
+              --log-format: `log.format` is ""; allowed: "text" or "json"
+              --warm: `pool.python` is given twice; allowed: each name once
         "#]],
     );
 }
@@ -191,11 +191,11 @@ fn what_may_be_a_secret_is_not_repeated() {
     let error = load("", &[("SILICA_PASSWORD", secret)], &flags).unwrap_err().to_string();
     assert!(!error.contains(secret), "{error}");
     expect![[r#"
-        the configuration is not right:
-          --set: `tls.key` is the content of a file, which is not shown; allowed is an absolute path
-          --set: `public_url` is a URL with a user, not shown; allowed is a URL that begins with http:// or https://, without user, query and fragment
-          --set: `server.allowed_origins[0]` is a URL with a user, not shown; allowed is an origin, such as https://pages.example or http://localhost:3000
-          --set: `listen` is "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"; allowed is an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
+        the configuration is invalid:
+          --set: `tls.key` is the content of a file (not shown); allowed: an absolute path
+          --set: `public_url` is a URL with a user (not shown); allowed: a URL that begins with http:// or https://, without user, query and fragment
+          --set: `server.allowed_origins[0]` is a URL with a user (not shown); allowed: an origin, such as https://pages.example or http://localhost:3000
+          --set: `listen` is "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"; allowed: an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
     "#]].assert_eq(&format!("{error}\n"));
 }
 
@@ -210,11 +210,11 @@ fn values_that_do_not_go_together() {
             "limits.default.disk = \"512M\"",
         ],
         &expect![[r#"
-            `tls.certificate` is not given (default) and `tls.key` is "/k" (silica.toml:1); both or neither are needed
-            `sandboxes.ttl_seconds` is 3600 (default), which is more than allowed: `sandboxes.ttl_seconds_max` is 60 (silica.toml:1)
-            `cells.timeout_seconds` is 3601 (silica.toml:3), which is more than allowed: `cells.timeout_seconds_max` is 3600 (default)
-            `limits.default.memory` is "512M" (default), which is more than allowed: `limits.max.memory` is "256M" (silica.toml:1)
-            `limits.default.disk` is "512M" (silica.toml:1) and `limits.default.memory` is "512M" (default); files are kept in memory, so it must be less
+            `tls.certificate` is not set (default) and `tls.key` is "/k" (silica.toml:1); set both or neither
+            `sandboxes.ttl_seconds` is 3600 (default), which is more than its maximum: `sandboxes.ttl_seconds_max` is 60 (silica.toml:1)
+            `cells.timeout_seconds` is 3601 (silica.toml:3), which is more than its maximum: `cells.timeout_seconds_max` is 3600 (default)
+            `limits.default.memory` is "512M" (default), which is more than its maximum: `limits.max.memory` is "256M" (silica.toml:1)
+            `limits.default.disk` is "512M" (silica.toml:1) and `limits.default.memory` is "512M" (default); files are kept in memory, so the first must be less than the second
         "#]],
     );
     let flags = set(&[("limits.default.wall_seconds", "9999.5")]);
@@ -224,10 +224,10 @@ fn values_that_do_not_go_together() {
         &variables,
         &flags,
         &expect![[r#"
-            the configuration is not right:
-              `cells.timeout_seconds` is 30 (default), which is more than allowed: `cells.timeout_seconds_max` is 1 (SILICA_CELLS_TIMEOUT_SECONDS_MAX)
-              `tls.certificate` is "/c" (SILICA_TLS_CERTIFICATE) and `tls.key` is not given (default); both or neither are needed
-              `limits.default.wall_seconds` is 9999.5 (--set), which is more than allowed: `limits.max.wall_seconds` is 3600 (default)
+            the configuration is invalid:
+              `cells.timeout_seconds` is 30 (default), which is more than its maximum: `cells.timeout_seconds_max` is 1 (SILICA_CELLS_TIMEOUT_SECONDS_MAX)
+              `tls.certificate` is "/c" (SILICA_TLS_CERTIFICATE) and `tls.key` is not set (default); set both or neither
+              `limits.default.wall_seconds` is 9999.5 (--set), which is more than its maximum: `limits.max.wall_seconds` is 3600 (default)
         "#]],
     );
 }
@@ -256,12 +256,12 @@ fn problems_are_told_together_in_order_and_not_without_end() {
         &[("SILICA_LISTEN", "x")],
         &flags,
         &expect![[r#"
-        the configuration is not right:
+        the configuration is invalid:
           silica.toml:1: `b` is not a key
-          silica.toml:3: `cells.queue_max` is 0; allowed is a whole number from 1 to 1000000
+          silica.toml:3: `cells.queue_max` is 0; allowed: a whole number from 1 to 1000000
           silica.toml:4: `a` is not a key
-          SILICA_LISTEN: `listen` is "x"; allowed is an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
-          --set: `log.level` is "loud"; allowed is "error", "warn", "info", "debug" or "trace"
+          SILICA_LISTEN: `listen` is "x"; allowed: an address and a port, such as 127.0.0.1:8585, [::]:8585 or localhost:8585
+          --set: `log.level` is "loud"; allowed: "error", "warn", "info", "debug" or "trace"
     "#]],
     );
     let many: Vec<String> = (0..1000).map(|number| format!("key{number} = 1")).collect();

@@ -222,7 +222,8 @@ fn file_that_everybody_can_change_is_mentioned() {
     let mut open = file("");
     open.writable_by_all = true;
     let loaded = Settings::from_layers(Some(&open), &environment(&[]), &ServeFlags::default());
-    let expected = ["silica.toml can be changed by every user of this machine"];
+    let expected =
+        ["every user of this machine can write to silica.toml; use chmod o-w to prevent it"];
     assert_eq!(loaded.unwrap().notices, expected);
 }
 
