@@ -77,7 +77,7 @@ def differences(pairs: dict[str, Pair], reasons: Reasons) -> list[str]:
     lost = [name for pair in pairs.values() for name in pair.lost()]
     counted = Counter(reasons.pattern(name) or name for name in lost)
     lines = ["## What differs", "", "| passes outside and not inside | tests | why |", "|---|---|---|"]
-    # One row for each reason, in the order in which the reasons stand in their file.
+    # One row for each reason, in the order of the reasons in their file.
     groups: dict[str, list[str]] = {}
     for pattern in [*(one for one in reasons.why if one in counted), *reasons.unexplained(lost)]:
         groups.setdefault(reasons.why.get(pattern, "**not explained**"), []).append(pattern)

@@ -62,7 +62,7 @@ class Place:
             "PYTHONPATH": ":".join([str(self.libraries), *(sites if part.suite != CPYTHON else [])]),
         }
         words = [f"{name}={value}" for name, value in variables.items()]
-        # Whoever runs this in the background ignores Ctrl-C, and would hand that down.
+        # A shell that runs this in the background ignores SIGINT, and child processes inherit that.
         return ["env", "-i", "--default-signal", *words, self.find(self.manifest["base_interpreter"]), *self.arguments(part, sites)]
 
     def arguments(self, part: Part, sites: list[str]) -> list[str]:
@@ -113,7 +113,7 @@ class Inside:
 
 
 class Outside:
-    """A user id that nobody else has, in a network namespace of its own."""
+    """A process with an unused user id, in a network namespace of its own."""
 
     def __init__(self, ground: Ground, libraries: Path) -> None:
         self.ground, self.libraries, self.uid = ground, libraries, ordinary_user()

@@ -10,8 +10,8 @@ CPYTHON_PARTS = 20
 TEST_SECONDS_MAX = 180
 """How long one of CPython's modules, or one test of the others, may take."""
 
-# Left out are only these. Modules that need a network, a screen, a device or gigabytes skip themselves unless they are
-# told that they have them: they are run, and count for nothing on either side.
+# Only these are left out. Modules that need a network, a screen, a device or gigabytes skip themselves unless such a
+# resource is enabled: they are run, and do not count on either side.
 LEFT_OUT = {
     "take minutes": ("test_peg_generator", "test_regrtest", "test_tools"),
 }

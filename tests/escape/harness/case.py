@@ -1,4 +1,4 @@
-"""An attack as it stands in its file: the header with the claim, and the code for each side of the fence.
+"""An attack, parsed from its file: the header with the claim, and the code for inside and outside.
 
 A file has a docstring in a fixed form, and functions: `inside*` are sent into the sandbox as they stand and `inside()` is
 called there; `outside(trial)` runs here, drives the API where that is the attack, and looks at what must not have happened.

@@ -1,7 +1,7 @@
 """The host as the oracle sees it: canaries and listeners to be left alone, processes, mounts and settings.
 
-An attack has failed if all of this is as it was. What the attacker is told of it is in `told`: where things are, never
-what is in them.
+An attack has failed if none of this has changed. `told` is what the attacker receives of it: paths and addresses, never
+contents.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ CHANGES_BY_ITSELF = ("kernel/ns_last_pid",)
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this host; its start tells it from a later one with the same number."""
+    """A process of this host; its start time distinguishes it from a later one with the same id."""
 
     pid: int
     parent: int
@@ -206,7 +206,7 @@ class Host:
 
 
 class Listeners:
-    """Sockets of the host that nobody inside may reach: each contact is a hit."""
+    """Sockets of the host that no sandbox may reach: each connection or packet is a hit."""
 
     def __init__(self, tokens: Tokens, folder: Path, word: str) -> None:
         self.hits: list[str] = []
@@ -257,7 +257,7 @@ class Listeners:
             else:
                 listener.recv(65536)
         except OSError:
-            pass  # Whoever came has gone; it was counted.
+            pass  # The peer has closed the connection; it was counted.
 
     def close(self) -> None:
         os.write(self._end, b"x")

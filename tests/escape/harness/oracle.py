@@ -9,7 +9,7 @@ from harness.trial import Scene, Trial, eventually
 BASELINE_SAMPLES = 15
 HEALTH_FACTOR = 2.0
 HEALTH_FLOOR = 0.1
-"""Seconds below which nobody notices; a baseline on an idle machine may be far less."""
+"""Seconds below which a delay is accepted; a baseline on an idle machine may be far less."""
 HEALTH_PATIENCE = 60.0
 
 DESCRIPTORS_MORE_MAX = 16
@@ -17,7 +17,7 @@ DESCRIPTORS_MORE_MAX = 16
 
 
 def measure_baseline(scene: Scene) -> None:
-    """How long things take when nobody attacks."""
+    """How long operations take without an attack."""
     scene.fresh_baseline = statistics.median(scene.probe.fresh() for _ in range(BASELINE_SAMPLES))
     scene.live_baseline = statistics.median(scene.probe.live() for _ in range(BASELINE_SAMPLES))
 

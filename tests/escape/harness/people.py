@@ -58,7 +58,7 @@ class Victim:
 
 
 class Probe:
-    """Somebody who only wants two and two added, in a sandbox of their own."""
+    """A client that only adds two and two, in a sandbox of its own."""
 
     def __init__(self, server: Server) -> None:
         self.api = server.holder("probe")
@@ -121,7 +121,7 @@ class Crowd:
             self.faults.append(f"{sandbox}: {cell['outcome']} {cell['stdout']!r} in place of {count}")
 
     def harm(self) -> list[str]:
-        """In words, what went wrong for anybody since the last time."""
+        """Returns the failures of all clients since the last call, as text."""
         faults, self.faults = self.faults, []
         return [f"an innocent session: {fault}" for fault in faults[:3]]
 

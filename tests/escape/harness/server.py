@@ -17,7 +17,7 @@ START_PATIENCE = 120.0
 STOP_PATIENCE = 60.0
 
 ORDINARY_USER_FIRST = 54321
-"""Where the search for a user id that nobody has begins."""
+"""The first id in the search for an unused user id."""
 
 # Attacks ask more often than people do, and in long runs more than a key may by default.
 SETTINGS = {

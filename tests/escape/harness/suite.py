@@ -37,7 +37,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What came of all of it: failures by case and user, and how much was run."""
+    """The result of a run: failures by case and user, and the number of attacks."""
 
     failures: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     held: set[tuple[str, str]] = field(default_factory=set)

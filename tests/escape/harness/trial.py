@@ -71,7 +71,7 @@ class Sandbox:
     """Its control groups, and who was seen in them while it lived."""
 
     def look(self) -> None:
-        """Adds those who are in its groups now, unless it has ended: the groups are then somebody else's."""
+        """Adds the processes in its groups now, unless it has ended: another sandbox may then use the groups."""
         seen = {group: _members(group) for group in self.members}
         if self.init and _same(self.init):
             for group, inside in seen.items():
@@ -180,7 +180,7 @@ class Trial:
             raise Failed(f"{len(worn)} processes wear the name of the attacker's")
         sandbox.namespace = hosts.process_namespace(worn[0].pid)
         first = [process for process in hosts.in_namespace(sandbox.namespace) if hosts.is_first(process.pid)]
-        # Not every user may look at an init; its kernel then has to stand for it.
+        # Not every user may inspect an init; its kernel is then inspected instead.
         sandbox.init = (first or worn)[0]
         sandbox.members = {group: set() for group in _groups(worn[0].pid)}
         sandbox.look()
@@ -234,7 +234,7 @@ class Trial:
         ]
 
     def end(self, sandbox: Sandbox) -> None:
-        """Ends a sandbox; nothing of it may be left. Its groups may be, for the next one, but nobody who was in them."""
+        """Ends a sandbox; nothing of it may remain, except its groups for the next sandbox, without its processes."""
         sandbox.look()
         answer = self.api.delete(sandbox.id)
         self.check(answer.status in (204, 404, 409), f"ending the sandbox: {answer.status} {answer.text[:200]}")
@@ -257,7 +257,7 @@ class Trial:
 
         Twice as long is allowed, for the median; the attack is given more than one chance to be bearable, because a busy
         machine is not its fault. Without control groups there is no share to promise, only that others are served.
-        The attack must have so many processes before anybody is timed; returns how many it was seen to have.
+        The attack must have so many processes before the first timing; returns how many were observed.
         """
         pairs, seen = [], 0
         for _ in range(DURING_ATTEMPTS):

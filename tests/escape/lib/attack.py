@@ -1,4 +1,4 @@
-"""What attacks use inside a sandbox: raw system calls, and a way to say what was tried and what came of it.
+"""The library of attacks inside a sandbox: raw system calls, and functions that report attempts and results.
 
 The harness puts this text before the attack, as the module `attack`. It is hostile code like the rest: nothing it says is
 believed alone, and whatever it does it could do without it.
@@ -15,7 +15,7 @@ import sys
 import time
 
 HOST = {}
-"""What the attacker is told: paths, ports and names of the host's canaries. Never their contents."""
+"""What the attacker receives: paths, ports and names of the host's canaries, never their contents."""
 
 MARK = b"\x1e"
 
@@ -66,7 +66,7 @@ def result_of(action):
 
 
 def attempt(name, action):
-    """Tries something, says what came of it, and returns that."""
+    """Calls a function, reports its result or error, and returns it."""
     result = result_of(action)
     say(name, result)
     return result
@@ -83,7 +83,7 @@ def raw(number, *arguments):
 
 
 def call(name, *arguments):
-    """Tries a system call by name, says what came of it, and returns that."""
+    """Makes a system call by name, reports its result, and returns it."""
     returned = raw(NUMBERS[name], *arguments)
     say(name, returned)
     return returned

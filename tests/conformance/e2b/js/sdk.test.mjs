@@ -25,7 +25,7 @@ async function eventually(look) {
   }
 }
 
-/** A value that somebody will set. */
+/** A value that will be set later. */
 function later() {
   let set
   const promise = new Promise((resolve) => (set = resolve))

@@ -18,7 +18,7 @@ class Loop:
         self.thread.start()
 
     def call(self, function, *arguments, **options):
-        """Calls something in the loop, waits for it if that is needed, and returns what came of it."""
+        """Calls a function in the loop, awaits its result if needed, and returns it."""
 
         async def act():
             found = function(*arguments, **options)

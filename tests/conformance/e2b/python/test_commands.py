@@ -123,7 +123,7 @@ def test_a_command_outlives_its_client(sandbox, eventually):
     sandbox.files.write("go", "")
     assert again.wait().stdout == "late\n"
     assert sandbox.files.read("result") == "done\n"
-    # Its end is kept for whoever comes late.
+    # Its end is kept for clients that connect later.
     assert sandbox.commands.connect(handle.pid).wait().exit_code == 0
     with pytest.raises(NotFoundException):
         sandbox.commands.connect(99999)

@@ -264,7 +264,7 @@ def test_files(made):
     for path, status in (("none", 404), (".", 400)):
         answer = ask("GET", f"/files?path={path}", **headers)
         assert (answer.status, answer.json["code"]) == (status, status)
-    # Some clients name no sandbox with their files; the token tells which it is.
+    # Some clients name no sandbox in requests about files; the token identifies it.
     assert ask("GET", "/files?path=a.txt", x_access_token=made["envdAccessToken"]).body == b"text"
     text = f"a.txt:read::{made['envdAccessToken']}".encode()
     signature = "v1_" + base64.b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")

@@ -1,6 +1,6 @@
 """AP-03: Use an ordinary key for an admin's work.
 
-Claim: An ordinary key manages no keys and sees nobody else.
+Claim: An ordinary key manages no keys and sees nothing of other keys.
 Technique: Every admin route with an ordinary key; making an admin key; revoking others.
 Source: -
 Tiers: jail contained

@@ -1,4 +1,4 @@
-"""AP-05: Ask for more in fields that nobody offered.
+"""AP-05: Ask for more in undocumented fields.
 
 Claim: Fields that are not part of a request are refused, and limits stay within the operator's.
 Technique: tier, privileged, mounts, uid, seccomp, preload, owner and id in every body; limits beyond the maximum.

@@ -1,6 +1,6 @@
 """AP-12: Change the audit log.
 
-Claim: Whoever changes, removes or cuts records without the key is found out.
+Claim: Changing, removing or truncating records without the key is detected.
 Technique: Edits, deletes and swaps rows of the database of a stopped server, and lets `silica audit verify` look.
 Source: -
 Tiers: jail contained

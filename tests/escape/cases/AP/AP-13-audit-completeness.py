@@ -1,6 +1,6 @@
-"""AP-13: Run code that no record tells of.
+"""AP-13: Run code without an audit record.
 
-Claim: A record of the beginning stands before the code runs, also when the server is killed before its end.
+Claim: A record of the start is written before the code runs, also if the server is killed before its end.
 Technique: Kills the server while cells run; the next one is asked.
 Source: -
 Tiers: jail contained

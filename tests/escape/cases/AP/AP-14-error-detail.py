@@ -1,6 +1,6 @@
 """AP-14: Learn from errors.
 
-Claim: No error tells a path of the host, a trace of the server, or anything of a secret.
+Claim: No error contains a path of the host, a trace of the server, or a part of a secret.
 Technique: Provokes twenty kinds of failure and searches the answers.
 Source: -
 Tiers: jail contained

@@ -2,7 +2,7 @@
 
 Claim: There is no way to serve without keys, and serving beyond this machine without TLS is warned of.
 Technique: Starts a server and asks it without a key; looks for settings that would turn keys off.
-Source: CVE-2025-3248 (Langflow) and others that ran code for anybody
+Source: CVE-2025-3248 (Langflow) and others that ran code of any client
 Tiers: jail contained
 """
 

@@ -1,7 +1,7 @@
 """FI-12: Name the host's files from inside.
 
 Claim: The host takes no name of a file from the guest's word: it looks for itself.
-Technique: Frames and results that carry paths; what changed is then told by the host's own look.
+Technique: Frames and results that carry paths; the host itself then determines what changed.
 Source: GHSA-qrm5-r67f-6692 (LibreChat)
 Tiers: jail contained
 """

@@ -37,7 +37,7 @@ def outside(trial):
             tar.addfile(info)
 
     statuses = {"big": put(big), "many": put(many), "deep": put(deep)}
-    # A server that has seen enough may close before all is sent; 0 stands for that.
+    # The server may close the connection before all is sent; that is a 0 here.
     trial.check(statuses["big"] in (507, 413, 0), f"statuses: {statuses}")
     trial.check(statuses["many"] in (507, 413, 400, 0), f"statuses: {statuses}")
     trial.check(statuses["deep"] < 500 or statuses["deep"] == 507, f"statuses: {statuses}")

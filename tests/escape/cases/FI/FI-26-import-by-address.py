@@ -1,6 +1,6 @@
 """FI-26: Have the server fetch an address.
 
-Claim: The server fetches nothing for anybody: no field takes an address.
+Claim: The server fetches nothing for a client: no field accepts a URL.
 Technique: Inputs, files, templates and commands that name file:, http: and data: addresses of the host's listeners.
 Source: -
 Tiers: jail contained

@@ -1,6 +1,6 @@
-"""FS-17: Put a program where somebody with more rights will run it.
+"""FS-17: Put a program where a process with more rights will run it.
 
-Claim: No directory of PATH, of sys.path outside the user's own, or of the loader can be written, and nobody inside has another id.
+Claim: No directory of PATH, of sys.path outside the user's own, or of the loader can be written, and no process inside has another id.
 Technique: Drops fake pgrep, ps and id and fake modules there; looks at the ids of all processes that can be seen.
 Source: a code interpreter was rooted through a writable directory on a helper's PATH (2025)
 Tiers: jail contained
@@ -25,7 +25,7 @@ def inside():
 
 def outside(trial):
     trial.all_refused("drops", errors=("EROFS", "ENOENT", "ENOTDIR", "EACCES", "FileExistsError", "EEXIST"))
-    # The init is closed to everybody inside, so its entries in /proc belong to nobody.
+    # No process inside can access the init, so its entries in /proc belong to the user `nobody`.
     trial.check(set(trial.found.get("ids", [])) <= {1000, 65534}, f"ids inside: {trial.found.get('ids')}")
     trial.ask("import subprocess; subprocess.run('ps; id', shell=True, capture_output=True); None")
     trial.equal(trial.ask("import os; print(os.path.exists('/tmp/ran'))"), "False", "a fake program was run")

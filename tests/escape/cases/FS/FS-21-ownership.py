@@ -1,6 +1,6 @@
 """FS-21: Own files as root.
 
-Claim: What a guest makes belongs, on the host, to an id that nobody else has, or without root to whoever runs Silica; never to root.
+Claim: What a guest makes belongs, on the host, to an id of no other user, or without root to the user who runs Silica; never to root.
 Technique: Makes files with all kinds of modes and owners; the host looks at them through /proc of the process.
 Source: -
 Tiers: jail contained; without root the id is the server's own

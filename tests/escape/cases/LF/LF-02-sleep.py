@@ -1,7 +1,7 @@
 """LF-02: Wait for ever.
 
 Claim: A cell that sleeps or blocks is ended at its limit.
-Technique: sleep of thirty years, a read from an empty pipe, input(), and a lock that nobody releases.
+Technique: sleep of thirty years, a read from an empty pipe, input(), and a lock that is never released.
 Source: -
 Tiers: jail bounded
 """

@@ -1,6 +1,6 @@
 """LF-05: Keep the cell waiting by a child that holds its output.
 
-Claim: A cell ends when its code ends, whoever still holds its streams.
+Claim: A cell ends when its code ends, even if another process still holds its streams.
 Technique: Starts a sleeping child that inherits stdout and stderr, and returns.
 Source: reading until the end of the stream waits for the child
 Tiers: jail bounded
@@ -17,7 +17,7 @@ def inside():
 
 
 def outside(trial):
-    # The child sleeps five minutes; an answer at all means that nobody waited for it.
+    # The child sleeps five minutes; an answer at all means that the server did not wait for it.
     trial.equal(trial.cell["outcome"], "ok", "the cell")
     trial.check(trial.cell["duration_ms"] < 20_000, f"it took {trial.cell['duration_ms']} ms")
     trial.equal(trial.ask("print('next')"), "next", "the next cell")

@@ -1,6 +1,6 @@
 """LF-13: Leave in every way.
 
-Claim: How code ends is told as the kernel saw it, and a sandbox goes on.
+Claim: The end of code is reported as the kernel observed it, and a sandbox goes on.
 Technique: sys.exit, os._exit, abort, SystemExit with text, a segmentation fault, and execution of nothing.
 Source: -
 Tiers: jail contained

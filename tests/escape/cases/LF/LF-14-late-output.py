@@ -1,4 +1,4 @@
-"""LF-14: Print when nobody listens any more.
+"""LF-14: Print after the cell has ended.
 
 Claim: Output that comes late stays in its own sandbox.
 Technique: A thread and a child print a word again and again after their cell has ended; other sandboxes look at what they get.

@@ -1,4 +1,4 @@
-"""OT-04: Send escapes to whoever reads.
+"""OT-04: Send terminal escapes to the reader of the output.
 
 Claim: Control characters are escaped in JSON, and in what the command line tools show of names.
 Technique: Prints sequences that set the title and the clipboard, move the cursor and answer back; looks at every byte of the answer.

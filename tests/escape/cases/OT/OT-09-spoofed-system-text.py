@@ -1,6 +1,6 @@
 """OT-09: Speak in the system's voice.
 
-Claim: What a program prints is told as its output; what the host says stands in fields of its own.
+Claim: What a program prints is reported as its output; messages of the host are in separate fields.
 Technique: Prints text that looks like an outcome, a limit and an approval, to stdout, stderr and as a result.
 Source: -
 Tiers: jail contained

@@ -1,6 +1,6 @@
-"""OT-12: Die and be told as something else.
+"""OT-12: Die and be reported as another cause of death.
 
-Claim: A kill, a lack of memory and a lack of time are told apart, by what the host saw.
+Claim: A kill, a lack of memory and a lack of time are distinguished, by what the host observed.
 Technique: Dies by SIGKILL while it prints that it is out of memory, and after it really used much of it.
 Source: -
 Tiers: jail contained

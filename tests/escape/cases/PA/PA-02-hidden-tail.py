@@ -1,6 +1,6 @@
-"""PA-02: Hide code from whoever approves.
+"""PA-02: Hide code from the approver.
 
-Claim: Whoever approves is given the whole text, escaped, with its digest, and is told of characters that turn lines around.
+Claim: The approver is shown the whole text, escaped, with its digest, and a finding about characters that change the direction of lines.
 Technique: Five hundred blank lines, carriage returns, escapes and bidi marks before the dangerous line.
 Source: -
 Tiers: jail contained

@@ -1,6 +1,6 @@
-"""PA-05: Ask until somebody says yes.
+"""PA-05: Request approvals until one is given.
 
-Claim: A key has a bounded number of questions, and what nobody answers does not run.
+Claim: A key has a bounded number of pending approvals, and code without a decision does not run.
 Technique: Asks far more often than allowed, and looks at what ran.
 Source: 93 % of prompts are approved
 Tiers: jail bounded

@@ -29,5 +29,5 @@ def inside():
 
 
 def outside(trial):
-    # An empty list of descriptors is told by a division by zero: there is nothing to follow.
+    # An empty list of descriptors is reported as a division by zero: there is nothing to follow.
     trial.all_refused("opens", errors=("EACCES", "EPERM", "ENOENT", "ZeroDivisionError", "EINVAL", "ENOTDIR"))

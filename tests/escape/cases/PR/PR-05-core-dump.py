@@ -1,6 +1,6 @@
 """PR-05: Have the host's core handler run.
 
-Claim: A crash leaves no core file, and nothing on the host is told of it.
+Claim: A crash leaves no core file, and no program on the host is notified of it.
 Technique: Raises the limit on core files, then dies by SIGSEGV, SIGABRT and SIGQUIT in a child that may be dumped.
 Source: handlers named in core_pattern run on the host as root
 Tiers: jail contained

@@ -1,4 +1,4 @@
-"""PR-06: Read what /proc tells of the machine.
+"""PR-06: Read facts about the machine in /proc.
 
 Claim: /proc shows processes and nothing of the machine.
 Technique: Opens every well-known file of /proc that is about the whole machine.

@@ -1,6 +1,6 @@
 """PR-07: Learn which machine this is.
 
-Claim: Names and numbers that identify the host are not to be had inside.
+Claim: Names and numbers that identify the host cannot be read inside.
 Technique: Collects boot id, machine id, host name, network address, and uuid.getnode().
 Source: a zygote cached the host's network address
 Tiers: jail contained

@@ -1,6 +1,6 @@
 """PR-08: Learn paths of the host from groups and mounts.
 
-Claim: Neither groups nor mounts tell where on the host things lie, nor who else is there.
+Claim: Neither groups nor mounts reveal paths of the host or other sandboxes.
 Technique: Reads cgroup, mountinfo, mounts and mountstats of itself and looks for the data directory and for sandboxes' ids.
 Source: -
 Tiers: jail contained

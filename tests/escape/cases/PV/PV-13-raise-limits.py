@@ -1,6 +1,6 @@
 """PV-13: Raise resource limits.
 
-Claim: A hard limit can be lowered and never raised; the init's are nobody else's.
+Claim: A hard limit can be lowered and never raised; the limits of the init are those of no other process.
 Technique: setrlimit and prlimit64 to infinity for each limit, on itself and on the init.
 Source: -
 Tiers: jail contained
@@ -20,7 +20,7 @@ def inside():
         table[f"own {number} by one"] = attack.result_of(lambda: resource.setrlimit(number, (hard + 1, hard + 1)))
         old = attack.ctypes.create_string_buffer(16)
         attack.raw(302, 1, number, 0, old)
-        # What is infinite for the init is so for nobody else: no process takes its limits from it.
+        # The init has infinite limits, but no other process inherits them.
         if old.raw[8:] != b"\xff" * 8:
             table[f"init {number}"] = attack.raw(302, 1, number, infinity, 0)
     attack.say("calls", table)

@@ -1,6 +1,6 @@
 """PV-17: Be free after exec or with a descriptor that was handed over.
 
-Claim: What binds a process binds its children, what they exec, and whoever they send descriptors to.
+Claim: The restrictions of a process hold for its children, the programs they exec, and the processes they send descriptors to.
 Technique: A program without libc made of machine code tries unshare and mount; a descriptor goes round by SCM_RIGHTS and is used in a directory it should not reach.
 Source: -
 Tiers: jail contained

@@ -1,6 +1,6 @@
 """PY-05: Have a pickle opened.
 
-Claim: Nobody but the code inside ever unpickles.
+Claim: Only the code inside ever unpickles; the host never does.
 Technique: Uploads pickles that run commands, moves, archives and lists them; then opens one inside.
 Source: -
 Tiers: jail contained

@@ -1,4 +1,4 @@
-"""RS-04: Hide memory where nobody counts.
+"""RS-04: Hide memory where it is not counted.
 
 Claim: Files in memory, pipes, sockets, page tables and kernel objects are all charged or bounded.
 Technique: Fills /tmp and /dev/shm, memfd, pipes with large buffers, socket buffers, epoll sets and timers, and maps sparsely.

@@ -1,4 +1,4 @@
-"""RS-05: Let somebody else be killed for one's memory.
+"""RS-05: Have another process killed for one's own memory.
 
 Claim: When a group is out of memory only its own processes die.
 Technique: A child balloons while the interpreter idles; the other way round too.

@@ -1,6 +1,6 @@
 """RS-09: Make a file that claims to be huge.
 
-Claim: Sizes that are only claimed cost nobody anything.
+Claim: Sizes that are only claimed take no memory.
 Technique: truncate to 2^50 and to the largest size, then download, list and archive it.
 Source: -
 Tiers: jail bounded

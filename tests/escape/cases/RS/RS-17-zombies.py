@@ -1,6 +1,6 @@
 """RS-17: Leave zombies.
 
-Claim: Children that nobody waits for are reaped.
+Claim: Children whose parents do not wait for them are reaped.
 Technique: Grandchildren are orphaned by the hundred and exit; the table of processes is looked at from outside.
 Source: -
 Tiers: jail contained

@@ -1,4 +1,4 @@
-"""SY-10: Change a shared file under everybody's feet.
+"""SY-10: Change a file that sandboxes share.
 
 Claim: What one sandbox does to a file of the template no other sandbox and not the host ever sees.
 Technique: Maps shared files privately and writes, tries to map them shared, madvise, fallocate and truncate; another sandbox and the host hash them before and after.

@@ -1,6 +1,6 @@
 """XS-02: Leave residue for the next.
 
-Claim: A sandbox begins empty, whoever was there before.
+Claim: A sandbox begins empty, whatever ran before it.
 Technique: Marks everything that can be marked, is deleted, and the next twelve sandboxes look for the marks.
 Source: isolate 2.6 had shared /dev/shm
 Tiers: jail contained

@@ -1,6 +1,6 @@
 """XS-06: Know a sibling's addresses and hash seed.
 
-Claim: A fresh interpreter shares neither addresses nor hash seed nor canary with anybody; forks of one zygote share these, and nothing else on the list.
+Claim: A fresh interpreter shares neither addresses nor hash seed nor canary with another process; forks of one zygote share these, and nothing else on the list.
 Technique: Compares base addresses, hash("abc"), id() and AT_RANDOM across forks, fresh interpreters, and servers.
 Source: the list in SECURITY.md, "Siblings"
 Tiers: jail bounded; promised for fresh interpreters only

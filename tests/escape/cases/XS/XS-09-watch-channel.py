@@ -1,6 +1,6 @@
 """XS-09: Watch another session read.
 
-Claim: Nobody sees what others read of shared files.
+Claim: No sandbox sees what others read of shared files.
 Technique: inotify and fanotify on shared files, and access times before and after another session reads.
 Source: measured across bind mounts of one tree
 Tiers: jail contained

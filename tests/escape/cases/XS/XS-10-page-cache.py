@@ -1,6 +1,6 @@
 """XS-10: Ask what is in the page cache.
 
-Claim: The calls that tell whether a page is cached are refused; the clock is not, and that is said.
+Claim: The calls that report whether a page is cached are refused; the clock is not, which is documented.
 Technique: mincore, cachestat, readahead and preadv2 with RWF_NOWAIT on shared files.
 Source: page cache attacks (2019)
 Tiers: jail bounded; timing remains, see SECURITY.md

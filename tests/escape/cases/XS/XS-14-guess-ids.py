@@ -1,6 +1,6 @@
 """XS-14: Guess a sandbox's id.
 
-Claim: Ids are random, a wrong one tells nothing, and a right one is worth nothing without its key.
+Claim: Ids are random, a wrong one reveals nothing, and a right one gives no access without its key.
 Technique: Looks at the ids of many sandboxes for order and length; asks for neighbours of the victim's.
 Source: -
 Tiers: jail contained

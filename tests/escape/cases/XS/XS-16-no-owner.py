@@ -1,4 +1,4 @@
-"""XS-16: Be nobody in particular.
+"""XS-16: Send requests without an identity.
 
 Claim: Without a key there is no tenant, not even a common one.
 Technique: Requests with an empty, blank or half key, with two keys, and with headers that name a user.
