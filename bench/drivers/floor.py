@@ -4,11 +4,11 @@ Usage: python floor.py namespaces SECONDS PROGRAM
        python floor.py place SECONDS PROGRAM SCRATCH
        python floor.py interpreter SECONDS GUEST MODULE,MODULE
 
-`namespaces`: a process is forked into namespaces of its own and ends at once. `place`: the same in control groups and
-with mounts of its own, as a sandbox has them, and nobody in it; needs root. PROGRAM does and counts both: floor.c,
-compiled. There is no network namespace among them, since an unused one serves again. `interpreter`: a process is forked
-from an interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the lives a
-second. See src/measures/floor.rs.
+`namespaces`: a process is forked into new namespaces and ends at once. `place`: likewise, in control groups and with the
+mounts of a sandbox, but without an interpreter; needs root. PROGRAM, which is floor.c compiled, does and counts both.
+Network namespaces are not among them, since Silica reuses unused ones. `interpreter`: a process is forked from an
+interpreter that has these modules loaded, runs `print(1)` and ends; no jail, no server. Prints the number of such lives
+in a second. See src/measures/floor.rs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def checked(result: int, what: str) -> int:
 
 
 def bare_fork() -> int:
-    """Forks without the hooks of anybody, where the C library has that."""
+    """Forks without running the hooks of Python, nor those of libc where it has `_Fork`."""
     return checked(getattr(libc, "_Fork", libc.fork)(), "fork")
 
 
@@ -129,7 +129,7 @@ def lay_out(scratch: str) -> None:
 
 
 def count_empty(seconds: str, program: str, *more: str) -> float:
-    """Lives a second with nobody in them."""
+    """Returns how many empty sandboxes PROGRAM creates and ends in a second."""
     command = [program, seconds, str(NAMESPACES), *more]
     return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
@@ -181,16 +181,16 @@ def count_lives(life: Callable[[], None], seconds: float) -> int:
             os.write(writer, b"%d\n" % count)
             os._exit(0)
     os.close(writer)
-    told = [int(line) for line in os.fdopen(reader)]
+    counts = [int(line) for line in os.fdopen(reader)]
     for _ in range(workers):
         os.wait()
-    if len(told) != workers:
+    if len(counts) != workers:
         raise RuntimeError("a worker ended early")
-    return sum(told)
+    return sum(counts)
 
 
 def count_places(seconds: str, program: str, scratch: str) -> float:
-    """Lives a second of a sandbox with nobody in it."""
+    """Returns how many empty sandboxes with groups and mounts are created and ended in a second."""
     lay_out(scratch)
     groups = Groups()
     try:
@@ -200,7 +200,7 @@ def count_places(seconds: str, program: str, scratch: str) -> float:
 
 
 def count_interpreters(seconds: str, guest: str, modules: str) -> float:
-    """Lives a second of a warm interpreter that prints."""
+    """Returns how many forks of a warm interpreter print and end in a second."""
     return count_lives(interpreter(guest, modules), float(seconds)) / float(seconds)
 
 

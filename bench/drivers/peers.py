@@ -1,7 +1,7 @@
 """Drives peers that are Python libraries: reads one JSON request a line, does it, and answers with one line.
 
 Usage: python peers.py NAME. Each peer is a class that opens sessions; a session runs code and returns what it printed.
-Time is kept here, around the peer's own calls, so the pipe to whoever asks is not counted. See src/peers.rs.
+Time is measured here, around the calls of the peer, so the pipe to the bench is not counted. See src/peers.rs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-//! What processes use, as the kernel tells it.
+//! Memory, processor time and descriptors of processes, from `/proc`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ impl Memory {
     }
 }
 
-/// What processes hold and must give back, and the memory of those of them that are not made anew all
-/// the time: what zygotes and their forks have of each other changes with every one.
+/// The resources of processes that must not grow. The memory is that of long-lived processes only,
+/// since what zygotes and their forks share changes with every fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footprint {
     processes: usize,
@@ -92,7 +92,7 @@ fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// What stands behind the name in `/proc/PID/stat`.
+/// Returns the fields after the name in `/proc/PID/stat`.
 fn stat(pid: u32) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let rest = text.rsplit(')').next().unwrap_or_default();

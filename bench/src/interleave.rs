@@ -99,8 +99,7 @@ pub(crate) fn interleave(name: &str, mut lanes: Vec<Lane<'_>>, effort: Effort) -
     table
 }
 
-/// What an error says first, on one line: what a reader of a table needs. Where the bench stands on its
-/// machine is left out.
+/// Returns the first line of an error, for a table, without the paths of the bench on this machine.
 pub(crate) fn first_line(error: &anyhow::Error) -> String {
     const LENGTH_MAX: usize = 200;
     let mut text = format!("{error:#}");

@@ -41,7 +41,7 @@ fn line(path: &str) -> String {
     read(path).trim().to_owned()
 }
 
-/// What stands behind `name :` in a file of such lines.
+/// Returns the value of the line `name : value` of a file.
 fn field(path: &str, name: &str) -> Option<String> {
     read(path).lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,17 +1,18 @@
-//! One benchmark: Silica beside plain Python and its peers, in one run, on the reader's machine.
+//! The benchmark: compares Silica with plain Python and its peers in one run on this machine.
 //!
-//! It measures and writes `bench/results/<date>.json`; from that alone it makes `docs/performance.md`
-//! with its pictures, and holds it against the promises of `SPECIFICATION.md`. Contenders take turns,
-//! sample by sample, because machines are shared and noisy: ratios survive that, times do not.
+//! It writes `bench/results/<date>.json`; from that file alone it makes `docs/performance.md` with
+//! its pictures, and checks the promises of `SPECIFICATION.md`. Contenders are sampled in turn,
+//! because machines are shared and noisy: ratios of such samples are stable, absolute times are
+//! not.
 
 mod footprint;
 mod interleave;
-mod keeper;
 mod machine;
 mod measures;
 mod noise;
 mod peers;
 mod plain;
+mod reaper;
 mod report;
 mod results;
 mod run;
@@ -42,7 +43,7 @@ const TOO_NOISY: u8 = 3;
 struct Arguments {
     #[command(subcommand)]
     command: Option<Task>,
-    /// Few samples, to see that everything works; about three minutes
+    /// Few samples, to check that everything works; about four minutes
     #[arg(long)]
     quick: bool,
     /// Only measures whose names contain one of these; separate them by commas
@@ -57,7 +58,7 @@ struct Arguments {
     /// Compare even if the machine is noisy; the document says so
     #[arg(long)]
     even_if_noisy: bool,
-    /// Also keep up a steady load for so many minutes
+    /// Also measure a steady load for this many minutes
     #[arg(long, default_value_t = 0)]
     soak: u64,
     /// The template to measure with
@@ -95,19 +96,19 @@ enum Task {
 
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    let kept = match words.get(1).and_then(|word| word.to_str()) {
+    let is_measuring = match words.get(1).and_then(|word| word.to_str()) {
         Some(ZONE_ARGUMENT) => return ExitCode::from(silica_jail::run_zone() as u8),
         Some(peers::spawn::ARGUMENT) => return peers::spawn::serve(),
-        Some(keeper::ARGUMENT) => true,
+        Some(reaper::ARGUMENT) => true,
         _ => false,
     };
-    if kept {
+    if is_measuring {
         words.remove(1);
     }
     let arguments = Arguments::parse_from(&words);
     let done = match &arguments.command {
-        None if kept => run::run(&arguments),
-        None => keeper::keep(&words[1..]),
+        None if is_measuring => run::run(&arguments),
+        None => reaper::run(&words[1..]),
         Some(Task::Page { results }) => page(&arguments, results.as_deref()),
         Some(Task::Check { results }) => check(&arguments, results.as_deref()),
         Some(Task::List) => {

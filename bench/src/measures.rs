@@ -1,7 +1,7 @@
-//! Everything that is measured, in the order in which it is.
+//! All measures, in the order in which they run.
 //!
-//! A measure asks contenders, writes what it found into the results, and knows nothing of the
-//! document. One that fails says so there and disturbs no other.
+//! A measure drives contenders and writes its figures to the results; it does not depend on the
+//! document. A measure that fails is recorded there and does not affect the others.
 
 mod churn;
 mod code;
@@ -45,7 +45,7 @@ const DESCRIBE: &str =
 /// Sandboxes kept ready by a server that has a pool.
 const POOL_SIZE: usize = 8;
 
-/// What every measure works with.
+/// The context of a measure.
 pub(crate) struct Bench {
     pub(crate) silica: Silica,
     pub(crate) plain: Plain,
@@ -83,11 +83,11 @@ pub(crate) const MEASURES: [(&str, Measure); 21] = [
     ("growth-audit", growth::audit),
 ];
 
-/// Only if asked for: it takes as long as one says.
+/// Runs only with `--soak`.
 pub(crate) const SOAK: (&str, Measure) = ("soak", soak::run);
 
 impl Bench {
-    /// Something that takes milliseconds.
+    /// The effort for a sample that takes milliseconds.
     fn effort(&self) -> Effort {
         let second = Duration::from_secs(1);
         let quick = Effort { warm_ups: 0, samples: 5, lane: second, samples_least: 1, in_a_row: 1 };
@@ -96,7 +96,7 @@ impl Bench {
         self.pick(quick, full)
     }
 
-    /// Of the two, the one for this run.
+    /// Returns the value for this run: quick or full.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -135,12 +135,12 @@ impl Opened<'_> {
     }
 
     fn close(self) {
-        // One that has failed in between is in the table with its reason.
+        // A session that has failed meanwhile is in the table with its reason.
         let _ = self.peer.contender.close(self.session);
     }
 }
 
-/// Opens a session of every peer that can; the others with the reason.
+/// Opens a session of every peer that has sessions; returns the others with the reason.
 fn open_all<'a>(peers: impl Iterator<Item = &'a mut Peer>) -> (Vec<Opened<'a>>, Vec<Absent>) {
     let (mut opened, mut absent) = (Vec::new(), Vec::new());
     for peer in peers {

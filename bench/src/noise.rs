@@ -1,7 +1,7 @@
 //! Whether the machine is quiet enough for a comparison.
 //!
-//! Two looks: the load that others put on it, and how evenly a fixed loop runs. A machine may be
-//! idle by its load and still be shared with neighbours that only the loop notices.
+//! It is judged by the load average, and by how evenly a fixed loop runs. A virtual machine may be
+//! idle by its load and still share its host with others, which only the loop shows.
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Looks now. The loop runs on one processor and takes half a second.
+    /// Measures now. The loop runs on one processor and takes half a second.
     pub(crate) fn look() -> Self {
         Self::look_at(ROUNDS)
     }
@@ -58,7 +58,7 @@ impl Quiet {
         self.rounds.p90 / self.rounds.p50
     }
 
-    /// Why it is too noisy to compare, if it is.
+    /// Returns why the machine is too noisy to compare, if it is.
     pub(crate) fn complaint(&self) -> Option<String> {
         let allowed = LOAD_PER_PROCESSOR_MAX * self.processors as f64;
         if self.load[0] > allowed {

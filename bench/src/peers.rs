@@ -1,8 +1,8 @@
-//! Whom Silica is compared with, and one way to ask all of them, Silica included, for the same things.
+//! The peers of Silica, and one interface to all contenders, Silica included.
 //!
-//! Every peer is a process of its own that is told what to do and keeps the time itself, so no hop
-//! between this program and a peer is counted. A peer that cannot be had here is remembered with the
-//! reason.
+//! Every peer is driven by a process of its own that receives requests and measures the time
+//! itself, so the pipe to this program is not counted. A peer that is not available here is
+//! recorded with the reason.
 
 mod containers;
 mod driver;
@@ -22,7 +22,7 @@ use crate::plain::Plain;
 use crate::results::PeerState;
 use driver::Driver;
 
-/// What can be asked of whoever runs code. A session is named by a number.
+/// A contender: something that runs code. A session is named by a number.
 pub(crate) trait Contender {
     /// Makes a new place and runs code in it; the time until its output is there.
     fn fresh(&mut self, code: &str) -> Result<Run>;
@@ -37,11 +37,11 @@ pub(crate) trait Contender {
     fn process(&self) -> Option<u32>;
     /// Makes, uses and ends places for a while; how many a second.
     fn rate(&mut self, clients: usize, time: Duration, code: &str) -> Result<f64>;
-    /// Gives up everything it has left lying about, so that what is measured next does not pay for it.
+    /// Releases all resources that it still holds, so that they do not affect the next measure.
     fn start_over(&mut self) {}
 }
 
-/// What came of running code.
+/// The output of code and the time that it took.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) took: Duration,
@@ -56,15 +56,16 @@ impl Run {
     }
 }
 
-/// Somebody to compare with, running.
+/// A peer that is running.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) sessions: Sessions,
     pub(crate) contender: Box<dyn Contender>,
 }
 
-/// Whether a place stays for another piece of code. Where it does not, one is still held open for the
-/// sake of its memory, with a few lines of ours inside; how fast those answer says nothing of the peer.
+/// Whether a place stays for another piece of code. Where it does not, one is still held open for
+/// the sake of its memory, with a few lines of ours inside; how fast those answer says nothing of
+/// the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sessions {
     Own,
@@ -165,7 +166,7 @@ const CANDIDATES: [Candidate; 11] = [
     },
 ];
 
-/// Installs and starts everybody who can be had here.
+/// Installs and starts all peers that are available here.
 pub(crate) fn gather(
     place: &Place,
     plain: &Plain,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use silica_templates::Template;
 
-/// How to start it.
+/// How to start plain Python.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain {
     interpreter: PathBuf,

@@ -1,10 +1,11 @@
-//! The process above the one that measures: it takes in orphans and buries them.
+//! The parent of the measuring process: a child subreaper that reaps orphaned processes.
 //!
-//! Containers leave processes behind whose parents have ended. Their memory is to be counted, so they must
-//! stay below us; and once they end somebody has to take note. The kernel looks at every process of a group,
-//! the dead among them, each time one of the group ends: two thousand that nobody had buried made empty
-//! sandboxes a third slower. The process that measures cannot do it, since it would take the ends of those
-//! it has started itself from under the hands of whoever waits for them.
+//! Containers leave processes behind whose parents have ended. Their memory is counted, so they
+//! must stay descendants of the bench, and they must be reaped when they end: whenever a process of
+//! a control group ends, the kernel walks all processes of the group, zombies included. Two
+//! thousand zombies made empty sandboxes a third slower. The measuring process cannot reap them
+//! itself, since `wait` for any child would take the exit statuses of the children that it waits
+//! for by id.
 
 use std::ffi::OsString;
 use std::os::unix::process::parent_id;
@@ -13,16 +14,16 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, WaitOptions, set_child_subreaper, wait};
 
-/// The first argument of the process that measures.
-pub(crate) const ARGUMENT: &str = "__kept";
+/// The first argument of the measuring process.
+pub(crate) const ARGUMENT: &str = "__reaped";
 
-/// The keeper's process, as seen by the one that measures.
+/// Returns the process id of the reaper, in the measuring process.
 pub(crate) fn id() -> u32 {
     parent_id()
 }
 
-/// Starts the process that measures and takes in whatever it leaves, until it ends.
-pub(crate) fn keep(arguments: &[OsString]) -> Result<ExitCode> {
+/// Starts the measuring process, and reaps orphans until it ends; returns its exit code.
+pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     set_child_subreaper(Pid::from_raw(1))?;
     let measuring = Command::new(std::env::current_exe()?).arg(ARGUMENT).args(arguments).spawn()?;
     let measuring = Pid::from_child(&measuring);
@@ -36,7 +37,7 @@ pub(crate) fn keep(arguments: &[OsString]) -> Result<ExitCode> {
     }
 }
 
-/// Ends this process with its keeper, which may be killed alone.
-pub(crate) fn end_with_keeper() -> Result<()> {
+/// Makes the measuring process end with its reaper, if that is killed.
+pub(crate) fn end_with_reaper() -> Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?)
 }

@@ -1,6 +1,6 @@
-//! What a run found: the one thing that is written down, and from which everything else is made.
+//! The results of a run, as a file. The document and the checks are made from it alone.
 //!
-//! It is saved after every measure, whole or not at all, so a run that breaks keeps what it has.
+//! It is written atomically after every measure, so an aborted run keeps its results so far.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(crate) struct Results {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// Somebody to compare with.
+/// A peer that Silica is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PeerState {
     pub(crate) name: String,
@@ -81,7 +81,7 @@ pub(crate) struct Row {
     pub(crate) summary: Summary,
 }
 
-/// Somebody who is not in a comparison, and why.
+/// A contender that is missing from a comparison, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Absent {
     pub(crate) who: String,

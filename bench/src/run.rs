@@ -11,12 +11,12 @@ use silica_store::Timestamp;
 use silica_templates::Home;
 
 use crate::interleave::first_line;
-use crate::keeper;
 use crate::machine::Machine;
 use crate::measures::{Bench, MEASURES, SOAK};
 use crate::noise::{Noise, Quiet};
 use crate::peers::{self, Missing, PLAIN, Place};
 use crate::plain::Plain;
+use crate::reaper;
 use crate::results::{FORMAT, Failure, Results};
 use crate::silica::{Library, Silica};
 use crate::{Arguments, MISSED, TOO_NOISY};
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let started = Instant::now();
     let missing = if arguments.no_install { Missing::LeaveOut } else { Missing::Install };
     let place = Place::new(&arguments.place, missing)?;
-    keeper::end_with_keeper()?;
+    reaper::end_with_reaper()?;
     let silica = silica(arguments, &place)?;
     let template = Library::template(&Home::new(&silica.home), &silica.template)?;
     let plain = Plain::new(&template);
@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if bench.results.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
 
-/// Looks whether the machine is quiet; nothing if it is not and that matters.
+/// Measures the noise of the machine; returns `None` if it is too high and `--even-if-noisy` is not
+/// set.
 fn look(arguments: &Arguments) -> Option<Noise> {
     let noise = Noise::began(Quiet::look());
     if let Some(complaint) = &noise.complaint {
@@ -92,7 +93,7 @@ fn measure_all(
     for (name, measure) in MEASURES.into_iter().chain(soak).filter(|(name, _)| wanted(name)) {
         let began = Instant::now();
         eprintln!("bench: {name}");
-        // A measure that panics is one that failed.
+        // A measure that panics counts as failed.
         let done = catch_unwind(AssertUnwindSafe(|| measure(bench)))
             .unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")));
         if let Err(error) = done {

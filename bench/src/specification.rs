@@ -1,7 +1,7 @@
 //! The promises of `SPECIFICATION.md`: their numbers and bars, and whether results keep them.
 //!
-//! A promise is a row of a table whose first cell is `P` and a number. The third cell is the bar: one or
-//! more of `≤ NUMBER UNIT` or `≥ NUMBER UNIT`, with a semicolon between them.
+//! A promise is a row of a table whose first cell is `P` and a number. The third cell is the bar:
+//! one or more of `≤ NUMBER UNIT` or `≥ NUMBER UNIT`, with a semicolon between them.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::results::Finding;
 pub(crate) struct Promise {
     pub(crate) number: String,
     pub(crate) words: String,
-    /// As it is written.
+    /// The text of the specification.
     pub(crate) bar: String,
     bounds: Vec<Bound>,
 }
@@ -37,10 +37,10 @@ enum Side {
     AtLeast,
 }
 
-/// How a promise fared.
+/// Whether a promise is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// With what was measured.
+    /// With the measured value.
     Kept(String),
     Missed(String),
     NotMeasured,
@@ -88,7 +88,7 @@ fn bound(text: &str) -> Result<Bound> {
 }
 
 impl Promise {
-    /// Holds what was measured against the bar.
+    /// Compares a measured value with the bar.
     pub(crate) fn judge(&self, findings: &BTreeMap<String, Vec<Finding>>) -> Result<Verdict> {
         let Some(found) = findings.get(&self.number) else { return Ok(Verdict::NotMeasured) };
         ensure!(

@@ -1,6 +1,6 @@
 //! Samples and what is said about them.
 //!
-//! Quantiles are by nearest rank: every figure that is told was measured, none is interpolated.
+//! Quantiles are by nearest rank: every reported figure is a measured value, none is interpolated.
 
 #[cfg(test)]
 mod tests;

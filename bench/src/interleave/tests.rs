@@ -1,4 +1,4 @@
-//! Lanes take turns; one that fails is told and disturbs nobody.
+//! Lanes take turns; a lane that fails is reported and does not affect the others.
 
 use std::cell::RefCell;
 use std::time::Duration;

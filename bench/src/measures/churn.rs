@@ -1,4 +1,4 @@
-//! Makes and ends many sandboxes and looks what stays.
+//! Creates and ends many sandboxes, and measures the resources that remain in use.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::silica::{Library, join_all};
 const WARM_UP: usize = 200;
 const AT_ONCE: usize = 4;
 
-/// Until the zone has filled its stock again.
+/// The time for the zone to fill its pool of idle inits again.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
@@ -47,7 +47,8 @@ fn rounds(library: &Library, count: usize) -> Result<()> {
     })
 }
 
-/// That of this process, in which the engine is, and of the zone. The launcher's only child is the master.
+/// That of this process, in which the engine is, and of the zone. The launcher's only child is the
+/// master.
 fn footprint(library: &Library) -> Footprint {
     let (own, launcher) = (std::process::id(), library.engine.zone_process_id());
     let family = [&[own, launcher], descendants(launcher).as_slice()].concat();

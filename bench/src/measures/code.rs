@@ -1,11 +1,11 @@
-//! The same code inside and outside: what it costs to be contained while running.
+//! The cost of containment for running code: equal code inside and outside.
 //!
-//! The code keeps its own time, so neither the start nor the way of its output is in it. Everybody runs it
-//! in a new place. What is promised is measured more sharply, in live sandboxes and live interpreters
-//! on the same processor, by many short samples in turn: a machine whose speed drifts, or whose processors
-//! are not equally fast, is then as fast for the one as for the other. There are several of each, and each
-//! sample has its frames and numbers in another place: a loop that is always in the same one may be faster or
-//! slower by a tenth for no other reason (on an AMD processor even by half).
+//! The code measures its own time, so neither startup nor output is included. Every contender runs
+//! it in a new sandbox. The promise is measured more precisely, in live sandboxes and live
+//! interpreters on one processor, by many short samples in turn, so that a drift of the machine's
+//! speed and unequal processors affect both sides alike. There are several of each, and each sample
+//! has its frames and integers at other addresses: a loop at a fixed address may be faster or
+//! slower by a tenth because of its alignment alone (on an AMD processor even by half).
 
 use std::time::Duration;
 
@@ -151,7 +151,8 @@ fn share_a_processor(processes: impl Iterator<Item = u32>) -> Result<()> {
     Ok(())
 }
 
-/// Does the work once, at a depth and beside so many numbers as chance decides, and prints how long it took.
+/// Code that does the work once, at a random stack depth and beside a random number of
+/// integers, and prints how long it took.
 const ELSEWHERE: &str = "\
 import random, time
 def timed():

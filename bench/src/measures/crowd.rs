@@ -11,7 +11,7 @@ use crate::silica::{Library, cell, join_all};
 
 const CROWD: usize = 100;
 
-/// Nobody waits longer for a crowd; whoever would take longer is told with the estimate.
+/// The longest estimated time for a crowd; a slower contender is listed with the estimate instead.
 const CROWD_PATIENCE: Duration = Duration::from_secs(30);
 
 const LIBRARY: &str = "Silica, as a library";
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Tries one first, because a hundred of what takes seconds would take minutes.
+/// Measures one first, because a hundred that take seconds each would take minutes.
 fn crowd_of(peer: &mut dyn Contender, patience: Duration) -> Result<Duration> {
     let one = peer.fresh(PRINT)?.took;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

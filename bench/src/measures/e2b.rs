@@ -1,4 +1,5 @@
-//! E2B's own Python SDK against our server, interleaved with the same calls to a bare one on loopback.
+//! E2B's own Python SDK against our server, interleaved with the same calls to a bare one on
+//! loopback.
 //!
 //! `drivers/e2b.py` does the calls, under an interpreter in which the SDK is installed.
 

@@ -1,4 +1,4 @@
-//! Files into a sandbox and out of it, beside a bare copy over loopback into memory.
+//! Upload and download of files, compared with a bare copy over loopback into memory.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -74,7 +74,7 @@ fn send(socket: &mut TcpStream, chunks: usize, mut look: impl FnMut(usize)) -> R
     Ok(())
 }
 
-/// The file is whole: code inside reads all of it.
+/// Checks that the file is complete, by code inside that reads all of it.
 fn sum_inside(client: &mut Client, sandbox: &str, chunks: usize) -> Result<()> {
     let code = "import pandas as pd\nprint(sum(int(part.a.sum()) for part in pd.read_csv('big.csv', chunksize=500_000)))";
     let printed = client.cell(sandbox, code)?;
@@ -83,7 +83,7 @@ fn sum_inside(client: &mut Client, sandbox: &str, chunks: usize) -> Result<()> {
     Ok(())
 }
 
-/// The same bytes from one thread to another and into a file in memory.
+/// Copies the bytes from one thread to another over loopback, and into a file in memory.
 fn bare(chunks: usize) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -1,11 +1,12 @@
-//! Where the time of a life goes: an empty sandbox, an interpreter of its own, three requests, each alone.
+//! The lower bound of a sandbox's cost: an empty sandbox, a forked interpreter, three requests,
+//! each alone.
 //!
-//! All processors do nothing but make and end empty sandboxes (namespaces, control groups, mounts), then
-//! nothing but fork a warm interpreter that prints and ends, then nothing but answer empty requests. A life
-//! needs all of it; the way into the jail, system call filters and the audit log come on top. Empty sandboxes
-//! are made by a program that makes the calls and nothing more (`floor.c`), interpreters by the zygote's own
-//! modules: together they are what the kernel and CPython take by themselves, whoever calls them. Our server's
-//! whole lives are counted in turn with these, so that all figures are of the same minutes.
+//! All processors only create and end empty sandboxes (namespaces, control groups, mounts), then
+//! only fork a warm interpreter that prints and ends, then only answer empty requests. A whole
+//! sandbox needs all of these; entering the jail, seccomp filters and the audit log come on top. A
+//! minimal program (`floor.c`) makes the empty sandboxes, and the modules of the zygote the
+//! interpreters, so the figures are the cost of the kernel and CPython alone. Whole sandboxes of
+//! our server are counted in turn with these, under equal conditions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,22 +27,23 @@ const INTERPRETER: &str = "a warm interpreter: forked, print(1), ended";
 const REQUESTS: &str = "three empty requests over HTTP";
 const ALL: &str = "all three, one after the other";
 
-/// What the programs are called that count: one that knows how, and one that wastes nothing.
+/// The names of the driver and of the program that it uses.
 const DRIVER: &str = "floor.py";
 const SOURCE: &str = "floor.c";
 
-/// What each count takes, as the driver wants it.
+/// The duration of each count, as an argument of the driver.
 const SECONDS: &str = "1";
 
-/// How long our server is asked for whole lives, and for nothing.
+/// How long whole sandboxes and empty requests of our server are counted.
 const LIVES_TIME: Duration = Duration::from_secs(2);
 const REQUESTS_TIME: Duration = Duration::from_secs(1);
 
-/// Who asks, and what one life asks for: create, run, delete.
+/// The number of clients.
 const CLIENTS: usize = 16;
+/// Create, run and delete.
 const REQUESTS_OF_A_LIFE: f64 = 3.0;
 
-/// Until the kernel has cleared away what has ended.
+/// The time for the kernel to free the resources of ended processes.
 const SETTLE: Duration = Duration::from_millis(500);
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
@@ -77,7 +79,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// As many requests as a life makes, which our server answers at once; how many lives' a second.
+/// Sends empty requests, as many for each life as a sandbox needs; returns the lives a second.
 fn ask_for_nothing(served: &Served) -> Result<f64> {
     let requests = count_beside(CLIENTS, REQUESTS_TIME, || {
         let mut client = served.client()?;
@@ -86,7 +88,7 @@ fn ask_for_nothing(served: &Served) -> Result<f64> {
     Ok(requests as f64 / REQUESTS_OF_A_LIFE / REQUESTS_TIME.as_secs_f64())
 }
 
-/// Compiles the program by the compiler that links Rust's own programs.
+/// Compiles the program with the C compiler that Rust uses for linking.
 fn compile(bench: &Bench) -> Result<String> {
     let source = bench.place.driver(SOURCE)?;
     let program = source.with_extension("");
@@ -96,16 +98,16 @@ fn compile(bench: &Bench) -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// How many lives of one kind there are in a second.
+/// Returns how many lives of one kind the driver counts in a second.
 fn count(bench: &Bench, arguments: &[&str]) -> Result<f64> {
     let driver = bench.place.driver(DRIVER)?;
     let output = bench.plain.script(&driver).args(arguments).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told = String::from_utf8(output.stdout)?;
-    told.trim().parse().context("it printed no number")
+    let printed = String::from_utf8(output.stdout)?;
+    printed.trim().parse().context("the driver printed no number")
 }
 
-/// Our own modules as the engine has put them down for its zygotes; the last are those in use.
+/// Returns the directory of the guest modules that the engine installed last.
 fn newest_guest(home: &Path) -> Result<PathBuf> {
     let age = |path: &PathBuf| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
     let layers = std::fs::read_dir(home.join("guest"))?.flatten().map(|entry| entry.path());

@@ -99,7 +99,7 @@ pub(super) fn audit(bench: &mut Bench) -> Result<()> {
         let count = log::fill(home.path(), count)?;
         let started = Instant::now();
         let mut served = Served::start_in(home, &bench.silica, 0, &[])?;
-        // A log axis has no zero; what stands for it is one.
+        // A logarithmic axis has no zero; it is drawn as one.
         let at = count.max(1);
         starting.push((at as f64, started.elapsed().as_secs_f64() * 1e3));
         let session = served.open()?;

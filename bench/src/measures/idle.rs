@@ -1,4 +1,4 @@
-//! Two hundred sandboxes that do nothing: what they cost, and whether one more notices them.
+//! Two hundred idle sandboxes: their processor time, and their effect on one more.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{Bench, PRINT};
 use crate::interleave::{Lane, interleave};
 use crate::peers::Contender;
 
-/// Until what was created has come to rest.
+/// The time for new sandboxes to become idle.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const ALONE: &str = "the only sandbox";

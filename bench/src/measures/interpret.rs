@@ -1,7 +1,7 @@
-//! What the loop around a model adds to the model's own time, and how soon a word is passed on.
+//! The time that the prompt loop adds to that of the model, and the delay of streamed text.
 //!
-//! The model is a thread of this process that answers at once, so both ends of every wait are read from
-//! one clock.
+//! The model is a thread of this process that answers at once, so both ends of every wait are read
+//! from one clock.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::results::{Better, Row, Table};
 use crate::silica::Served;
 use crate::statistics::Samples;
 
-/// What the model wrote down about its last answer.
+/// The times of the model's last answer.
 #[derive(Clone, Copy)]
 struct Times {
     asked: Instant,
@@ -89,17 +89,17 @@ fn take(clock: &Clock) -> Option<Times> {
     clock.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// A model that answers at once, and the clock it writes to.
+/// Starts a model that answers at once; returns its address and the times that it records.
 fn model() -> Result<(String, Clock)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/v1", listener.local_addr()?);
     let clock = Clock::default();
     let kept = Arc::clone(&clock);
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let clock = Arc::clone(&kept);
-            // A server that hangs up is the end of the measure.
+            // The server closes the connection at the end of the measure.
             std::thread::spawn(move || serve(&stream, &clock));
         }
     });

@@ -1,4 +1,4 @@
-//! The engine as a library, beside plain Python: what a server would add is left out.
+//! The engine as a library, compared with plain Python, without the cost of a server.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         Lane::new(PLAIN, false, || bench.plain.run(PRINT)),
     ];
     let mut table = interleave("library-shell", lanes, effort);
-    // Not in turn with the other, since it leaves nothing of what was made ahead.
+    // Not in turn with the others, since it uses up everything that was made ahead.
     let many = Lane::new(MANY_SHELLS, true, || many_shells(&library));
     table.rows.extend(interleave("", vec![many], effort).rows);
     if let Some(row) = table.row(SHELL) {
@@ -50,7 +50,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Enough of everything for a median, however slow plain Python is with pandas.
+/// Enough samples of each for a median, although plain Python with pandas is slow.
 fn thorough(bench: &Bench) -> Effort {
     let effort = bench.effort();
     Effort { samples_least: effort.samples.min(SAMPLES_LEAST), ..effort }

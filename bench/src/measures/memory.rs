@@ -1,8 +1,8 @@
-//! What an idle place costs in memory: its own, and with its share of what is common.
+//! The memory of an idle sandbox: private, and with its share of shared memory.
 //!
-//! Everything below this process is summed up before and after, other contenders left out, so a
-//! peer's servers and monitors count too. The process is made a reaper of orphans for that, or some
-//! would leave its family.
+//! The memory of all descendants of this process, without other contenders, is summed before and
+//! after, so that the servers and monitors of a peer count too. The reaper keeps orphans among the
+//! descendants.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use anyhow::Result;
 use super::{Bench, SILICA};
 use crate::footprint::{Memory, descendants};
 use crate::interleave::first_line;
-use crate::keeper;
 use crate::peers::{Contender, PLAIN};
+use crate::reaper;
 use crate::results::{Better, Curve, Line, Table};
 
 /// How long what is not needed any more may take to go, looked at so often.
 const SETTLE_STEP: Duration = Duration::from_millis(300);
 const SETTLE_STEPS_MAX: usize = 20;
 
-/// Less than this is rest.
+/// A change smaller than this counts as stable.
 const REST_BYTES: u64 = 200_000;
 
-/// At how many sandboxes the growth is looked at.
+/// The numbers of sandboxes at which memory is measured.
 const STEPS: [usize; 7] = [1, 10, 50, 100, 200, 350, 500];
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
@@ -31,13 +31,13 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     let mut private = Table::new("memory-private", "MB", Better::Less);
     let mut proportional = Table::new("memory-pss", "MB", Better::Less);
     let mut pandas = Table::new("memory-pandas", "MB", Better::Less);
-    let everybody: Vec<u32> =
+    let contenders: Vec<u32> =
         bench.peers.iter().filter_map(|peer| peer.contender.process()).collect();
     let mut served = bench.serve(0)?;
     let mut note = |who: &str, ours: bool, contender: &mut dyn Contender, count: usize| {
         let own = contender.process();
         let others: Vec<u32> =
-            everybody.iter().copied().filter(|process| Some(*process) != own).collect();
+            contenders.iter().copied().filter(|process| Some(*process) != own).collect();
         let megabytes = |bytes: u64| bytes as f64 / count as f64 / 1e6;
         match of_sessions(contender, &others, count, "pass") {
             Ok(memory) => {
@@ -61,17 +61,17 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
         bench.results.promise("P6", ours.summary.p50 / plain.summary.p50, "×");
     }
     bench.results.tables.extend([private, proportional, pandas]);
-    growth(bench, &everybody)
+    growth(bench, &contenders)
 }
 
-/// Everything below this process and its keeper but what belongs to some, once it has come to rest.
+/// Returns the memory of all descendants of the reaper except those of `others`, once it is stable.
 fn family(others: &[u32]) -> Memory {
     let look = || {
         let theirs: HashSet<u32> = others
             .iter()
             .flat_map(|&other| [other].into_iter().chain(descendants(other)))
             .collect();
-        let all = descendants(keeper::id());
+        let all = descendants(reaper::id());
         Memory::of(all.into_iter().filter(|process| !theirs.contains(process)))
     };
     let mut last = look();
@@ -86,7 +86,7 @@ fn family(others: &[u32]) -> Memory {
     last
 }
 
-/// What several more sessions cost, after the first have paid for what all share.
+/// Measures the memory of several more sessions, after the first have loaded what all share.
 fn of_sessions(
     contender: &mut dyn Contender,
     others: &[u32],
@@ -113,7 +113,7 @@ fn hold(
         sessions.push(session);
         contender.run(session, code).map(drop)
     };
-    // With only one, what all of them map from files would count as its own.
+    // With only one process, the pages that all map from files would count as private.
     for _ in 0..2 {
         open(contender)?;
     }

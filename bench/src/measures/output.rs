@@ -1,4 +1,4 @@
-//! How fast what code prints gets out, and what a server keeps of it meanwhile.
+//! The throughput of output, and the memory of the server while it streams.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use crate::statistics::Summary;
 
 const MEGABYTE: usize = 1_000_000;
 
-/// What each contender prints; its answer travels through one line.
+/// The size of the output of each contender, whose driver answers in one line.
 const PRINTED_MB: usize = 5;
 
-/// What is streamed for the promise.
+/// The size of the output that is streamed for the promise.
 const STREAMED_MB: usize = 50;
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {
@@ -75,7 +75,8 @@ fn stream(
     Ok(received)
 }
 
-/// Times of so many megabytes as megabytes a second. The order turns round: a long time is a low rate.
+/// Times of so many megabytes as megabytes a second. The order turns round: a long time is a low
+/// rate.
 fn as_rates(times: Table) -> Table {
     let rate = |milliseconds: f64| PRINTED_MB as f64 / (milliseconds / 1e3);
     let turned = |row: Row| {
@@ -88,7 +89,7 @@ fn as_rates(times: Table) -> Table {
 }
 
 fn promised(bench: &mut Bench) -> Result<()> {
-    /// How often the server's memory is looked at while it streams.
+    /// How often the memory of the server is sampled while it streams.
     const LOOK_EVERY: usize = 5 * MEGABYTE;
     let served: Served = bench.serve(0)?;
     let mut client = served.client()?;

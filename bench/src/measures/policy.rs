@@ -1,4 +1,4 @@
-//! How long reading code takes before it runs.
+//! The time of checking code by a policy before it runs.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::interleave::{Lane, interleave};
 use crate::results::{Better, Row, Table};
 use crate::statistics::{Samples, Summary};
 
-/// A cell of the size and kind that is asked for all day.
+/// A cell of typical size and content.
 const TYPICAL: &str = "\
 import pandas as pd
 import matplotlib.pyplot as plt
@@ -46,7 +46,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     for (number, name, code) in
         [("P22", "a cell of 18 lines", TYPICAL), ("P23", "1 MiB of Python", &longest)]
     {
-        // Not in turn with Python, which would leave the caches as no cell finds them.
+        // Not in turn with Python, which would leave caches in a state that cells do not meet.
         let lane = vec![Lane::new(name, true, || check(code))];
         let Some(ours) = interleave("policy", lane, bench.effort()).rows.pop() else { continue };
         let python = parsed_by_python(bench, code)?;
@@ -59,7 +59,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// How long Python takes to parse a text, start not included.
+/// Returns how long Python takes to parse a text, without its startup.
 fn parsed_by_python(bench: &Bench, code: &str) -> Result<Summary> {
     let path = bench.place.path().join("policy.txt");
     std::fs::write(&path, code)?;
@@ -71,7 +71,7 @@ fn parsed_by_python(bench: &Bench, code: &str) -> Result<Summary> {
     times.into_iter().collect::<Samples>().summary().context("it gave no times")
 }
 
-/// Many cells one after the other, with names that differ.
+/// Returns a text of many cells with different names.
 fn longest() -> String {
     let mut longest = String::new();
     for index in 0.. {

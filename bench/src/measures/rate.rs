@@ -1,4 +1,4 @@
-//! How many places are made, used and ended in a second, by one client and by several.
+//! How many sandboxes are created, used and ended in a second, by one client and by several.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::statistics::Samples;
 
 const CLIENTS: [usize; 3] = [1, 4, 16];
 
-/// Whoever has taken longer than this with fewer clients is not asked again with more.
+/// A contender that took longer than this with fewer clients is not measured with more.
 const ROUND_PATIENCE: Duration = Duration::from_secs(6);
 
-/// What is promised of sixteen.
+/// The number of clients of the promise.
 const PROMISED: usize = 16;
 
-/// Somebody who takes turns.
+/// A contender whose samples are taken in turn with others.
 struct Entrant<'a> {
     who: &'static str,
     ours: bool,
@@ -45,7 +45,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// One after the other with the pool full, the ending included; in turn with plain Python.
+/// Measures sandboxes one after the other with a full pool, with their end, in turn with plain
+/// Python.
 fn single(bench: &mut Bench, served: &mut Served) {
     let whole = || {
         served.wait_for_pool()?;
@@ -83,7 +84,7 @@ fn with(
             entrants.push(entrant(peer.name, false, peer.contender.as_mut()));
         }
     }
-    // Whoever takes much longer than asked has few places a second, and one look is enough.
+    // For a contender that takes much longer than `time`, one round is enough.
     let enough = time * rounds * 2;
     for _ in 0..rounds {
         for entrant in &mut entrants {

@@ -1,4 +1,4 @@
-//! A steady load for as long as was asked: nothing grows and nothing fails.
+//! A steady load for a given time: no resource grows and no request fails.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use crate::silica::Served;
 
 const WORKERS: usize = 4;
 
-/// Who asks, and for how long, to find out how many sandboxes a second there can be. Half of that is kept up.
+/// Who asks, and for how long, to find out how many sandboxes a second there can be. Half of that
+/// is kept up.
 const CLIENTS_AT_BEST: usize = 16;
 const BEST_TIME: Duration = Duration::from_secs(10);
 
-/// How long the server gets to reach its size.
+/// The time for the server to reach its stable size.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
 
-/// Until what was ended is gone and what is made ahead is there.
+/// The time for ended sandboxes to be removed and pools to be filled.
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(bench: &mut Bench) -> Result<()> {

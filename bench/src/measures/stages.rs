@@ -1,7 +1,7 @@
-//! Where the time of a create goes: call by call, and step by step.
+//! The time of a create, by request and by step.
 //!
-//! The steps are timed by making a create fail at each of them: the time until it has failed is the
-//! time until that step, and what lies between two of them is what the first one costs. It needs no
+//! The steps are timed by making a create fail at each of them: the time of the failure is that of
+//! reaching the step, and the difference between two steps is the cost of the first. This needs no
 //! tracing in the hot path and no right to trace the kernel.
 
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What a client waits for, one request after the other, nothing kept ready.
+/// Measures each request of a client, without a pool.
 fn calls(bench: &mut Bench) -> Result<()> {
     let served = bench.serve(0)?;
     let mut client = served.client()?;
@@ -64,7 +64,7 @@ fn one_life(client: &mut Client) -> Result<[Duration; 5]> {
     Ok([empty, create, first, second, delete])
 }
 
-/// The same life in the library.
+/// Measures the corresponding calls of the library.
 fn engine(bench: &mut Bench, library: &Library) -> Result<()> {
     let names = ["create", "until the interpreter says hello", "the first print(1)", "destroy"];
     let mut samples: [Samples; 4] = std::array::from_fn(|_| Samples::default());
@@ -101,7 +101,7 @@ fn table<'a>(name: &str, stages: impl Iterator<Item = (&'a str, Samples)>) -> Ta
     table
 }
 
-/// How long it takes until each step, taking turns.
+/// Measures the time to reach each step, in turn.
 fn steps(bench: &mut Bench, library: &Library) {
     let enclosure = enclosure::Step::ALL
         .map(|step| (step.name(), Faults { enclosure_step: step as u32, enter_step: 0 }));
@@ -118,7 +118,7 @@ fn steps(bench: &mut Bench, library: &Library) {
     }
 }
 
-/// How long a create takes until it fails where it should, or until its interpreter is there.
+/// Returns the time until a create fails at a step, or until its interpreter is ready.
 fn until(library: &Library, faults: Faults) -> Result<Duration> {
     let options = CreateOptions { faults, ..library.options.clone() };
     library.runtime.block_on(async {

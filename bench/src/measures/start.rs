@@ -1,4 +1,4 @@
-//! From nothing to the first output: a new place for each sample.
+//! The time from the start to the first output, with a new sandbox for each sample.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::interleave::{Lane, interleave};
 use crate::peers::{Contender, PLAIN, Run};
 use crate::results::Row;
 
-/// The whole binary for one piece of code.
+/// Runs `silica run` for one piece of code.
 const WHOLE: &str = "silica run";
 
 pub(super) fn print(bench: &mut Bench) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `print(1)` in a session that lives: there and back.
+//! The round trip of `print(1)` in a live session.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::peers::{Contender, IPYKERNEL, PLAIN, Sessions};
 use crate::results::{Absent, Results, Table};
 use crate::silica::Served;
 
-/// Cells in a row: a session is used cell after cell. One cell alone between nine other programs is in
-/// the table of its own, where the processor has nothing left of any of them.
+/// Cells in a row, as sessions are used. Another table has single cells in turn with nine other
+/// programs, which leave nothing of a session in the processor's caches.
 const IN_A_ROW: usize = 10;
 
-/// What a round trip is made of at least.
+/// The name of the measure of the parts of a round trip.
 const PARTS: &str = "warm-parts";
 const REQUEST: &str = "an empty request";
 
@@ -46,8 +46,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// A round trip beside the two things that it holds: a request that asks for nothing, and a line through a
-/// pipe to a bare interpreter.
+/// A round trip beside the two things that it holds: a request that asks for nothing, and a line
+/// through a pipe to a bare interpreter.
 fn parts(bench: &mut Bench, served: &mut Served, session: u64, effort: Effort) -> Result<Table> {
     let (mut opened, _) = open_all(bench.peers.iter_mut().filter(|peer| peer.name == PLAIN));
     let mut asking = served.client()?;

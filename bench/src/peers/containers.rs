@@ -202,7 +202,7 @@ fn description(place: &Place, plain: &Plain, name: &str) -> Result<(Value, PathB
     Ok((description, place.scratch(&format!("{name}-bundles"))?))
 }
 
-/// The first line that a command prints; that is how programs tell their version.
+/// Returns the first line that a command prints, such as its version.
 fn first_words(command: &mut Command) -> String {
     let output = command.output().map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned()

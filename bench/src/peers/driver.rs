@@ -23,7 +23,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 16 << 10;
 
 pub(super) struct Driver {
-    /// How it is started, and what it is told first.
+    /// The command that starts the driver, and the first line that is sent to it.
     command: Command,
     first: Value,
     /// Nothing once it has failed to answer; it is started again when it is needed.
@@ -38,7 +38,7 @@ struct Live {
     process: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Where it complains; nobody looks unless it ends.
+    /// Its stderr, which is read only if the driver ends.
     stderr: File,
     read: Vec<u8>,
 }
@@ -49,7 +49,7 @@ impl Driver {
         Self::start_with(command, Value::Null)
     }
 
-    /// The same; it is told something first, unless that is nothing.
+    /// Starts a driver and sends it a first line, unless that is empty.
     pub(super) fn start_with(command: Command, first: Value) -> Result<Self> {
         let mut driver = Self { command, first, live: None, used: false, version: String::new() };
         driver.bring_up()?;
@@ -151,8 +151,8 @@ impl Live {
 }
 
 fn seconds(answer: &Value) -> Result<Duration> {
-    let seconds = answer["seconds"].as_f64().context("the driver told no time")?;
-    Duration::try_from_secs_f64(seconds).context("the driver told no time")
+    let seconds = answer["seconds"].as_f64().context("the driver returned no time")?;
+    Duration::try_from_secs_f64(seconds).context("the driver returned an invalid time")
 }
 
 impl Contender for Driver {

@@ -66,13 +66,15 @@ impl Place {
         packages: &[&str],
     ) -> Result<PathBuf> {
         let environment = self.path.join("environments").join(name);
-        // It is of use as long as what it was made from is there: a template that is built anew moves.
+        // It is of use as long as what it was made from is there: a template that is built anew
+        // moves.
         let (complete, made_from) = (environment.join("complete"), made_from(base, plain));
         if std::fs::read_to_string(&complete).is_ok_and(|noted| noted == made_from) {
             return Ok(environment);
         }
         self.may_install(name)?;
-        // An interpreter of the template is a copy that finds its library by this; another would be misled.
+        // An interpreter of the template is a copy that finds its library by this; another would be
+        // misled.
         let library = if base == plain.interpreter() { plain.libraries() } else { Path::new("") };
         let mut make = Command::new(base);
         run(make

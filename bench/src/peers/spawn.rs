@@ -127,7 +127,7 @@ impl Spawner {
                 let time = Duration::from_secs_f64(request["for"].as_f64().unwrap_or(1.0));
                 self.rate(number("clients") as usize, time, code)
             }
-            other => bail!("nobody can {other:?}"),
+            other => bail!("unknown request {other:?}"),
         }
     }
 

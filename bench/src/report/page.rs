@@ -165,7 +165,7 @@ fn method(text: &mut String, results: &Results) {
     let _ = writeln!(text, "- The whole run took {}.", amount(results.seconds * 1e3, "ms"));
 }
 
-/// Words that may stand in a cell of a table.
+/// Returns text that is safe in a cell of a table.
 fn cell(words: &str) -> String {
     let plain = words.replace('|', "/").replace('\n', " ");
     format!("`{}`", plain.replace('`', "'"))

@@ -1,6 +1,6 @@
 //! Pictures: bars for comparisons, lines for growth. Plain SVG that follows light and dark.
 //!
-//! Everything is labelled where it stands, so there is no legend to look up. Both draw through a
+//! Labels are next to what they name, so there is no legend. Both draw through a
 //! [`Canvas`], which knows how wide words are and keeps them inside the frame.
 
 mod axis;

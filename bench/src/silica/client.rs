@@ -1,4 +1,5 @@
-//! A blocking HTTP/1.1 client on one connection: as little between the clock and the server as can be.
+//! A blocking HTTP/1.1 client on one connection: as little between the clock and the server as can
+//! be.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +7,7 @@ use std::net::TcpStream;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// How much of an answer of known length is taken at a time.
+/// The most bytes of an answer that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 pub(crate) struct Client {
@@ -107,7 +108,7 @@ impl Client {
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    /// Gets and hands over the answer as it comes.
+    /// Sends a GET request, and passes the body to a callback as it arrives.
     pub(crate) fn download(&mut self, path: &str, take: impl FnMut(&[u8])) -> Result<()> {
         self.send("GET", path, "*/*", &[])?;
         let head = self.head()?;
@@ -115,7 +116,7 @@ impl Client {
         self.body(&head, take)
     }
 
-    /// Posts and hands over the answer as it comes.
+    /// Sends a POST request, and passes the body to a callback as it arrives.
     pub(crate) fn stream(
         &mut self,
         path: &str,
@@ -128,7 +129,7 @@ impl Client {
         self.body(&head, take)
     }
 
-    /// Puts a body of a known length that `write` writes.
+    /// Sends a PUT request with a body of a known length, which `write` writes.
     pub(crate) fn upload(
         &mut self,
         path: &str,

@@ -1,4 +1,4 @@
-//! The engine inside this process: what a server adds to it is left out.
+//! The engine as a library in this process, without the cost of a server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Starts one. Its zygote stays the same, so that a replacement does not fall into a measure.
+    /// Starts an engine. Its zygote is never replaced, so that no replacement disturbs a measure.
     pub(crate) fn start(home: &Path, template: &str) -> Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -50,12 +50,12 @@ impl Library {
         Ok(Self { runtime, engine, options: CreateOptions::new(template) })
     }
 
-    /// A template, built if it is not there.
+    /// Returns a template; builds it if needed.
     pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
         Self::template_with(home, name, &[])
     }
 
-    /// The same with further variables for the build.
+    /// Returns a template; builds it if needed, with further environment variables.
     pub(crate) fn template_with(
         home: &Home,
         name: &str,
@@ -67,7 +67,7 @@ impl Library {
         Ok(ensure(home, &spec, &options, &mut Silent)?)
     }
 
-    /// Create, run, result; the destroying is not part of the time.
+    /// Creates a sandbox and runs a cell; returns the time, without that of destroying the sandbox.
     pub(crate) fn once(&self, code: &str) -> Result<Duration> {
         self.runtime.block_on(self.make_and_run(code))
     }

@@ -1,5 +1,4 @@
-//! The real binary, `silica serve`, beside this process, so two processes share the machine as they
-//! do in life.
+//! The real binary, `silica serve`, as a process beside this one, as in production.
 
 use std::collections::HashMap;
 use std::io::BufRead as _;
@@ -33,7 +32,7 @@ pub(crate) struct Served {
     address: String,
     key: String,
     pool: usize,
-    /// Removed when the server is gone.
+    /// Removed after the server has ended.
     home: tempfile::TempDir,
     connection: Option<Client>,
     sessions: HashMap<u64, String>,
@@ -41,13 +40,13 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts one with a data directory of its own, the templates of another, and a pool.
+    /// Starts a server with a new data directory, the templates of another, and a pool.
     pub(crate) fn start(silica: &Silica, pool: usize, settings: &[&str]) -> Result<Self> {
         let own = tempfile::tempdir()?;
         Self::start_in(own, silica, pool, settings)
     }
 
-    /// The same in a directory that may hold a log already.
+    /// Starts a server in a data directory that may already hold an audit log.
     pub(crate) fn start_in(
         own: tempfile::TempDir,
         silica: &Silica,
@@ -84,7 +83,7 @@ impl Served {
         Ok(Self { process, address, key, pool, home: own, connection, sessions, next: 0 })
     }
 
-    /// Where it is, and its first key as E2B's clients want to see it.
+    /// Returns the URL, and the first key in the form of E2B's clients.
     pub(crate) fn url_and_key(&self) -> (String, String) {
         (format!("http://{}", self.address), self.key.replace("silica_", "e2b_"))
     }
@@ -94,12 +93,12 @@ impl Served {
         self.home.path()
     }
 
-    /// A connection of one's own.
+    /// Opens a new connection.
     pub(crate) fn client(&self) -> Result<Client> {
         Client::connect(&self.address, &self.key)
     }
 
-    /// The connection that measures share; it is there from the first use on.
+    /// Returns the connection that measures share, which the first call opens.
     pub(crate) fn shared(&mut self) -> Result<&mut Client> {
         if self.connection.is_none() {
             self.connection = Some(self.client()?);
@@ -107,12 +106,12 @@ impl Served {
         self.connection.as_mut().context("there is a connection")
     }
 
-    /// The server's own memory, without its sandboxes, in MB.
+    /// Returns the memory of the server without its sandboxes, in MB.
     pub(crate) fn memory(&self) -> f64 {
         footprint::resident_bytes(self.process.id()) as f64 / 1e6
     }
 
-    /// What the server and everything below it hold.
+    /// Returns the resources of the server and its descendants.
     pub(crate) fn footprint(&self) -> Footprint {
         let own = self.process.id();
         let launchers = footprint::children(own);
@@ -121,14 +120,14 @@ impl Served {
         Footprint::of(&[&[own], footprint::descendants(own).as_slice()].concat(), &lasting)
     }
 
-    /// Processor seconds of the server and everything below it.
+    /// Returns the processor seconds of the server and its descendants.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let own = self.process.id();
         let family = std::iter::once(own).chain(footprint::descendants(own));
         family.map(footprint::processor_seconds).sum()
     }
 
-    /// Waits until the pool is full again, as it is when people create one now and then.
+    /// Waits until the pool is full again, as it is between occasional creates.
     pub(crate) fn wait_for_pool(&mut self) -> Result<()> {
         let (full, deadline) = (self.pool, Instant::now() + POOL_PATIENCE);
         let client = self.shared()?;
@@ -155,13 +154,13 @@ impl Drop for Served {
 }
 
 impl Client {
-    /// Makes a sandbox; its id.
+    /// Creates a sandbox; returns its id.
     pub(crate) fn create(&mut self, body: &Value) -> Result<String> {
         let made = self.json("POST", "/v1/sandboxes", body)?;
         Ok(made["id"].as_str().context("no id")?.to_owned())
     }
 
-    /// Runs a cell; what it printed.
+    /// Runs a cell; returns its output.
     pub(crate) fn cell(&mut self, sandbox: &str, code: &str) -> Result<String> {
         let path = format!("/v1/sandboxes/{sandbox}/cells");
         let cell = self.json("POST", &path, &json!({"code": code, "timeout_seconds": 600}))?;
@@ -178,7 +177,7 @@ impl Client {
         self.request("DELETE", &format!("/v1/sandboxes/{sandbox}"), &[]).map(drop)
     }
 
-    /// Create, run, delete.
+    /// Creates a sandbox, runs a cell and deletes the sandbox.
     pub(crate) fn whole(&mut self, code: &str) -> Result<()> {
         let sandbox = self.create(&json!({}))?;
         self.cell(&sandbox, code)?;

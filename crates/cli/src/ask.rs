@@ -1,7 +1,8 @@
 //! `silica ask` and `silica chat`: answer prompts in the terminal, by code that a model writes.
 //!
-//! Both start an engine of their own, as `silica run` does, and use the model that the configuration
-//! names. Answers and output go to stdout; code, questions and everything else to stderr.
+//! Both start an engine of their own, as `silica run` does, and use the model that the
+//! configuration names. Answers and output go to stdout; code, questions and everything else to
+//! stderr.
 
 mod consent;
 mod highlight;

@@ -144,7 +144,8 @@ fn record_line(
 fn show_record(record: &Record, as_json: bool) -> Result<()> {
     if as_json {
         let mut object = serde_json::to_value(record)?;
-        // A body is JSON unless the log was tampered with; it is embedded as an object, not as text.
+        // A body is JSON unless the log was tampered with; it is embedded as an object, not as
+        // text.
         if let Ok(body) = serde_json::from_str(&record.body) {
             object["body"] = body;
         }

@@ -1,7 +1,7 @@
 //! `silica config`, and the configuration of the server.
 //!
-//! `keys` is the table of all settings; `load` reads them from a file, the environment and flags. The
-//! result is a `Settings`, whose values are checked.
+//! `keys` is the table of all settings; `load` reads them from a file, the environment and flags.
+//! The result is a `Settings`, whose values are checked.
 
 pub(crate) mod address;
 mod check;

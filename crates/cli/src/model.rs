@@ -46,7 +46,8 @@ pub(crate) fn interpreter(
     build(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
 }
 
-/// Returns the model for a terminal. Missing settings are reported here, before a template is built.
+/// Returns the model for a terminal. Missing settings are reported here, before a template is
+/// built.
 pub(crate) fn for_terminal(settings: &Settings) -> Result<Model> {
     let Some(model) = provider(settings)? else {
         return Err(InterpretError::NotConfigured).context(
@@ -141,8 +142,8 @@ fn provider(settings: &Settings) -> Result<Option<Model>> {
 }
 
 /// Returns the key of the provider, and the header in which Anthropic's own clients send it. The
-/// sources are `SILICA_MODEL_KEY`, then the file, then the variables of the provider. Those are used
-/// only if `model.base_url` is not set, since the key must not be sent to another server.
+/// sources are `SILICA_MODEL_KEY`, then the file, then the variables of the provider. Those are
+/// used only if `model.base_url` is not set, since the key must not be sent to another server.
 fn key(settings: &Settings, wire: Wire) -> Result<(Option<Secret>, Auth)> {
     let model = &settings.model;
     let secret = |text: &str, origin: &str| {

@@ -66,9 +66,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     status
 }
 
-/// Returns the number of threads that answer requests: one for every two processors, since sandboxes
-/// need about half of them. On a small machine one thread is also faster than two, which wake each
-/// other and move work between their caches. Long work runs on other threads.
+/// Returns the number of threads that answer requests: one for every two processors, since
+/// sandboxes need about half of them. On a small machine one thread is also faster than two, which
+/// wake each other and move work between their caches. Long work runs on other threads.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
 }
@@ -305,8 +305,8 @@ fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOpti
     }
 }
 
-/// Returns the host names that the server answers to. If it listens on a loopback address, these are
-/// only the names of that address: a web page could otherwise reach it by DNS rebinding.
+/// Returns the host names that the server answers to. If it listens on a loopback address, these
+/// are only the names of that address: a web page could otherwise reach it by DNS rebinding.
 fn allowed_hosts(settings: &Settings) -> Vec<String> {
     let configured = &settings.server.allowed_hosts;
     let host = settings.listen.host();
@@ -358,8 +358,8 @@ fn announce(print: Print, url: &str, key: Option<&str>) {
     let _ = show::line(words);
 }
 
-/// SIGINT and SIGTERM: the first stops the server in order, the second at once. What then remains is
-/// removed by the end of the zone process and by the next start.
+/// SIGINT and SIGTERM: the first stops the server in order, the second at once. What then remains
+/// is removed by the end of the zone process and by the next start.
 struct Stop {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

@@ -56,8 +56,8 @@ pub(crate) struct TopArgs {
     sort: Sort,
 }
 
-/// The order of sandboxes: by processor usage, memory, cells or age, largest first; by expiry, soonest
-/// first; or by owner or id.
+/// The order of sandboxes: by processor usage, memory, cells or age, largest first; by expiry,
+/// soonest first; or by owner or id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
     Cpu,

@@ -1,4 +1,4 @@
-//! Templates whose zygote holds a given amount, by a module that does nothing else.
+//! Templates whose zygote holds a given amount of memory, by a module made for that.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use silica_templates::Home;
 use crate::measures::Bench;
 use crate::silica::Library;
 
-/// Writes a wheel of one package with one module for each amount. What they hold are ordinary objects:
-/// tuples of a number and a text, as a parsed table would be.
+/// Writes a wheel of one package with one module for each amount. What they hold are ordinary
+/// objects: tuples of a number and a text, as a parsed table would be.
 const WHEEL: &str = r#"
 import base64, hashlib, sys, zipfile
 folder, amounts = sys.argv[1], [int(text) for text in sys.argv[2:]]
@@ -31,7 +31,7 @@ with zipfile.ZipFile(f"{folder}/silica_ballast-1.0-py3-none-any.whl", "w") as wh
         wheel.writestr(name, text)
 "#;
 
-/// A template that holds so many megabytes; its name. It is built once.
+/// Builds a template that holds so many megabytes, once; returns its name.
 pub(super) fn template(bench: &Bench, megabytes: usize) -> Result<String> {
     let name = format!("ballast-{megabytes}");
     let home = Home::new(&bench.silica.home);
@@ -45,7 +45,7 @@ pub(super) fn template(bench: &Bench, megabytes: usize) -> Result<String> {
     Ok(name)
 }
 
-/// With the same IPython as the template that everything else is measured with.
+/// Uses the IPython version of the template of all other measures.
 fn describe(bench: &Bench, name: &str, megabytes: usize) -> Result<String> {
     let usual = Library::template(&Home::new(&bench.silica.home), &bench.silica.template)?;
     let ipython = usual.manifest.packages.iter().find(|package| package.starts_with("ipython=="));

@@ -7,13 +7,13 @@ use anyhow::Result;
 use silica_store::audit::{Activity, Begin, Finish};
 use silica_store::{Access, DATABASE_NAME, ExecutionId, Store, StoreOptions, Tenant};
 
-/// Executions that are written at once, so that they share commits.
+/// The number of executions that are written concurrently, so that they share commits.
 const AT_ONCE: usize = 256;
 
-/// A machine that has not written all by then gets no more; what there is counts.
+/// The longest time for writing records; a slower machine is measured with fewer.
 const FILL_PATIENCE: Duration = Duration::from_secs(90);
 
-/// Writes executions until there are so many records, two for each; how many there are then.
+/// Writes executions, of two records each, up to a number of records; returns the number reached.
 pub(super) fn fill(home: &Path, records: usize) -> Result<usize> {
     if records == 0 {
         return Ok(0);
@@ -35,9 +35,9 @@ pub(super) fn fill(home: &Path, records: usize) -> Result<usize> {
     Ok(executions * 2)
 }
 
-/// Writes so many executions, or as many as there is time for; how many.
+/// Writes executions until `deadline` at the latest; returns how many.
 async fn write(store: Store, writer: usize, count: usize, deadline: Instant) -> Result<usize> {
-    let tenant = Tenant::parse("somebody")?;
+    let tenant = Tenant::parse("bench")?;
     for number in 0..count {
         if Instant::now() >= deadline {
             return Ok(number);

@@ -1,4 +1,4 @@
-//! The driver starts real interpreters, and tells what they print and how they fail.
+//! The driver starts real interpreters, and reports their output and failures.
 
 use serde_json::json;
 

@@ -50,12 +50,12 @@ pub(super) fn is_peer(row: &Row) -> bool {
     !row.ours && row.who != PLAIN
 }
 
-/// Whether code with pandas has run on it in this run; what was not tried is not held against anybody.
+/// Returns whether a contender has run code with pandas in this run.
 fn has_pandas(results: &Results, row: &Row) -> bool {
     results.table("start-pandas").is_none_or(|table| table.row(&row.who).is_some())
 }
 
-/// How one row stands to another, in words.
+/// Returns the ratio of one row to another, in words.
 fn standing(table: &Table, ours: &Row, other: &Row) -> String {
     let times = table.times_better(ours.summary.p50, other.summary.p50);
     if times >= SAME {
@@ -67,12 +67,12 @@ fn standing(table: &Table, ours: &Row, other: &Row) -> String {
     }
 }
 
-/// Against nothing, no number tells.
+/// Formats a ratio; one to zero is infinite.
 fn how_far(times: f64) -> String {
     if times.is_finite() { format!("{} ×", digits(times)) } else { "far".to_owned() }
 }
 
-/// Whoever is better than Silica at something, and what they are.
+/// Writes the contenders that are better than Silica at something, with their descriptions.
 pub(super) fn ahead(text: &mut String, results: &Results) {
     let mut found = Vec::new();
     for section in COMPARISONS {

@@ -43,7 +43,7 @@ pub(super) const COMPARISONS: [Section; 18] = [
     Section {
         table: "warm-alone",
         title: "The same, one at a time",
-        about: "One round trip from each in turn, so that the processors have nothing left in their caches of whoever comes next.",
+        about: "One round trip from each in turn, so that the caches of the processors hold nothing of the next contender.",
     },
     Section {
         table: "crowd",
@@ -60,7 +60,7 @@ pub(super) const COMPARISONS: [Section; 18] = [
     Section {
         table: "memory-private",
         title: "Memory of an idle place, its own",
-        about: "What one more place adds in memory that nobody else uses, after it has run one piece of code: all processes that belong to it, and what servers and monitors grow by.",
+        about: "What one more place adds in memory that no other process uses, after it has run one piece of code: all processes that belong to it, and what servers and monitors grow by.",
     },
     Section {
         table: "memory-pss",

@@ -20,8 +20,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that holds all values, drawn from one place to another. A straight one begins at zero,
-    /// so that lengths can be compared.
+    /// An axis that holds all values, drawn from one place to another. A straight one begins at
+    /// zero, so that lengths can be compared.
     pub(super) fn new(scale: Scale, values: &[f64], from: f64, to: f64) -> Self {
         let usable =
             |value: &&f64| value.is_finite() && (scale == Scale::Straight || **value > 0.0);

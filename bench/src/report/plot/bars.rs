@@ -1,4 +1,5 @@
-//! Bars beside each other: one for each contender, its median as the length, a thin line to its p99.
+//! Bars beside each other: one for each contender, its median as the length, a thin line to its
+//! p99.
 
 use super::axis::{Axis, Scale};
 use super::canvas::{Anchor, Canvas, width_of};

@@ -20,7 +20,7 @@ text{font:13px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fil
 .c0{stroke:#4493f8}.c1{stroke:#f0883e}.c2{stroke:#3fb950}\
 .d0{fill:#4493f8}.d1{fill:#f0883e}.d2{fill:#3fb950}}";
 
-/// On which side of its point a text stands.
+/// On which side of its point a text is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,

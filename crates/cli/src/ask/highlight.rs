@@ -1,7 +1,7 @@
 //! Colours Python for a terminal, line by line as it arrives.
 //!
-//! It recognises strings, comments, numbers and keywords, and keeps between lines whether it is in a
-//! triple-quoted string. It only affects the display, not the code that runs.
+//! It recognises strings, comments, numbers and keywords, and keeps between lines whether it is in
+//! a triple-quoted string. It only affects the display, not the code that runs.
 
 #[cfg(test)]
 mod tests;

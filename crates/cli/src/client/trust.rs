@@ -62,8 +62,8 @@ impl ServerCertVerifier for PinningVerifier {
             now,
         );
         match checked {
-            // The platform has checked the expiry. It rejected only the usage, which is accepted for
-            // a certificate that the user named; its host name remains to be checked.
+            // The platform has checked the expiry. It rejected only the usage, which is accepted
+            // for a certificate that the user named; its host name remains to be checked.
             Err(error) if is_for_signing(&error) && self.own.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -95,8 +95,8 @@ impl ServerCertVerifier for PinningVerifier {
     }
 }
 
-/// Returns whether a certificate was rejected because it is a CA certificate. The error type is that
-/// of another library, so its text is compared.
+/// Returns whether a certificate was rejected because it is a CA certificate. The error type is
+/// that of another library, so its text is compared.
 fn is_for_signing(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => {

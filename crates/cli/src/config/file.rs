@@ -48,8 +48,8 @@ pub(super) enum Search {
 }
 
 impl Search {
-    /// Searches `--config`, else `SILICA_CONFIG`, else the data directory, else the directory of the
-    /// user.
+    /// Searches `--config`, else `SILICA_CONFIG`, else the data directory, else the directory of
+    /// the user.
     pub(super) fn new(
         flag: Option<&Path>,
         environment: &BTreeMap<String, String>,

@@ -46,8 +46,8 @@ impl ServeFlags {
         Self { set, ..Self::default() }
     }
 
-    /// Returns the keys that the flags set, each with its value and flag. Named flags follow `--set`
-    /// and so take precedence over it.
+    /// Returns the keys that the flags set, each with its value and flag. Named flags follow
+    /// `--set` and so take precedence over it.
     pub(super) fn values(&self) -> Vec<(&str, RawValue, Origin)> {
         let general = self
             .set
@@ -77,7 +77,8 @@ impl ServeFlags {
     }
 }
 
-/// Returns a path made absolute by the working directory; the codec of the key rejects invalid paths.
+/// Returns a path made absolute by the working directory; the codec of the key rejects invalid
+/// paths.
 fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path.to_owned())

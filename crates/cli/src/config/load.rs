@@ -12,8 +12,9 @@ use super::origin::Origin;
 use super::raw_value::{RawValue, cut};
 use super::settings::Settings;
 
-/// Variables with the prefix `SILICA_` that set no key: the data directory, the configuration file, the
-/// log filter, the interpreter for templates, those of clients, and the key of the model's provider.
+/// Variables with the prefix `SILICA_` that set no key: the data directory, the configuration file,
+/// the log filter, the interpreter for templates, those of clients, and the key of the model's
+/// provider.
 pub(super) const OTHER_VARIABLES: [&str; 7] = [
     "SILICA_HOME",
     "SILICA_CONFIG",

@@ -1,4 +1,5 @@
-//! Values as they are written in a file, a variable or a flag, before the codec of a key reads them.
+//! Values as they are written in a file, a variable or a flag, before the codec of a key reads
+//! them.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -105,7 +106,8 @@ impl RawValue {
         }
     }
 
-    /// Returns the entries of a table. Bare text is a TOML inline table, or `name=value,name=value`.
+    /// Returns the entries of a table. Bare text is a TOML inline table, or
+    /// `name=value,name=value`.
     pub(super) fn table(&self) -> Option<Vec<(String, Self)>> {
         let text = match &self.kind {
             RawKind::Table(entries) => return Some(entries.clone()),

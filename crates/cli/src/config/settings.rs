@@ -83,8 +83,8 @@ pub(crate) struct Server {
     pub(crate) shutdown: Duration,
     /// Web pages that may call the API, `scheme://host[:port]` in lower case.
     pub(crate) allowed_origins: Vec<String>,
-    /// Host names and addresses the server answers to, in lower case, without ports and brackets. If
-    /// empty, those of the listening address and localhost.
+    /// Host names and addresses the server answers to, in lower case, without ports and brackets.
+    /// If empty, those of the listening address and localhost.
     pub(crate) allowed_hosts: Vec<String>,
 }
 
