@@ -13,7 +13,6 @@ use anyhow::{Context, Result, ensure};
 use crate::report::words::amount;
 use crate::results::Finding;
 
-/// One promise.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Promise {
     pub(crate) number: String,

@@ -27,7 +27,7 @@ pub(crate) enum Missing {
     LeaveOut,
 }
 
-/// The folder.
+/// The folder in which peers are installed.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     path: PathBuf,

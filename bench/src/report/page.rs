@@ -49,7 +49,7 @@ pub(crate) fn write(
     std::fs::write(docs.join("performance.md"), &page.text).with_context(failed)
 }
 
-/// Makes both.
+/// Makes the document and its pictures from results.
 pub(crate) fn make(source: &str, results: &Results, promises: &[Promise]) -> Result<Page> {
     let mut page = Page { text: String::new(), pictures: Vec::new() };
     opening(&mut page.text, source, results);

@@ -26,7 +26,7 @@ pub(crate) struct Silica {
     pub(crate) template: String,
 }
 
-/// A running server.
+/// A running `silica serve`.
 pub(crate) struct Served {
     process: Child,
     address: String,
@@ -88,7 +88,7 @@ impl Served {
         (format!("http://{}", self.address), self.key.replace("silica_", "e2b_"))
     }
 
-    /// Its data directory.
+    /// Returns the data directory.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }

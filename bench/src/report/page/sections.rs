@@ -274,7 +274,7 @@ fn add_picture(page: &mut Page, name: &str, title: &str, picture: String) {
     page.pictures.push((format!("{name}.svg"), picture));
 }
 
-/// The best first.
+/// Sorts rows, the best first.
 fn in_order(table: &Table) -> Vec<&Row> {
     let mut rows: Vec<&Row> = table.rows.iter().collect();
     rows.sort_by(|one, other| one.summary.p50.total_cmp(&other.summary.p50));

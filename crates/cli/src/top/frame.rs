@@ -8,7 +8,7 @@ use silica_store::Timestamp;
 
 use super::Sort;
 
-/// One report.
+/// The sandboxes of a server at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) at: Timestamp,

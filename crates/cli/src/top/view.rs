@@ -21,7 +21,7 @@ const WIDTH_MIN: usize = 8;
 /// The most characters of the address that are shown.
 const URL_CHARACTERS_MAX: usize = 100;
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
 /// Returns text in printable ASCII, of at most `most` characters. Other characters could move the
