@@ -5,6 +5,7 @@
 
 mod manifests;
 mod markdown;
+mod names;
 mod rust;
 mod source;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub(crate) fn run() -> Result<bool> {
         problems.extend(markdown::links(file, &|path| resolve(&root, path)));
     }
     problems.extend(manifests::check(&files));
+    problems.extend(names::check(&files));
     problems.sort();
     for note in files.iter().filter_map(rust::long) {
         println!("note: {note}");

@@ -101,7 +101,7 @@ fn check_line(path: &str, line: &str) -> Vec<String> {
 }
 
 /// Tests and build scripts run where these rules have no meaning.
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     let is_below_tests = path.starts_with("tests/") || path.contains("/tests/");
     is_below_tests || path.ends_with("/tests.rs") || path.ends_with("/build.rs")
 }
