@@ -1,5 +1,6 @@
-//! Project chores: `cargo xtask tidy`.
+//! Project chores: `cargo xtask tidy` and `cargo xtask deny`.
 
+mod deny;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ fn run() -> Result<bool> {
     let chores: Vec<String> = std::env::args().skip(1).collect();
     match chores.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(),
-        _ => bail!("usage: cargo xtask tidy"),
+        ["deny"] => deny::run(),
+        _ => bail!("usage: cargo xtask tidy | cargo xtask deny"),
     }
 }
