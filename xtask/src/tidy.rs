@@ -3,6 +3,7 @@
 //! A rule looks at the text of one file and returns problems; only this file walks directories. What
 //! a rule finds has a line and says what is wanted, so that nobody has to read the rule.
 
+mod evidence;
 mod manifests;
 mod markdown;
 mod names;
@@ -76,6 +77,7 @@ pub(crate) fn run() -> Result<bool> {
     }
     problems.extend(manifests::check(&files));
     problems.extend(names::check(&files));
+    problems.extend(evidence::check(&files));
     problems.sort();
     for note in files.iter().filter_map(rust::long) {
         println!("note: {note}");

@@ -1,7 +1,7 @@
 //! Each rule on a few lines that keep it and a few that break it.
 
 use super::source::{code_only, has_word};
-use super::{SourceFile, Target, check_one, manifests, markdown, names, rust};
+use super::{SourceFile, Target, check_one, evidence, manifests, markdown, names, rust};
 
 fn file(path: &str, text: &str) -> SourceFile {
     SourceFile { path: path.to_owned(), text: text.to_owned() }
@@ -233,6 +233,20 @@ fn versions_stand_in_the_workspace() {
             "Cargo.toml:2: no crate uses `clap`; remove it",
         ],
     );
+}
+
+#[test]
+fn design_pages_name_tests_that_exist() {
+    let page = "# A page\n`no_such_test_here`\n## Kept by\n`jail::stock::group_is_used_again`, `test_it_all`\n\
+                and `jail::seccomp`.\n`jail::stock::group_was_used_once`\n";
+    let files = [
+        file("docs/design/group.md", page),
+        file("docs/limits.md", "## Kept by\n`no_such_test_here`\n"),
+        file("tests/it/jail/stock.rs", "//! x\nasync fn group_is_used_again() {}\n"),
+        file("guest/tests/test_all.py", "def test_it_all():\n    pass\n"),
+    ];
+    let found: Vec<String> = evidence::check(&files).iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["docs/design/group.md:6: no test is called `group_was_used_once`"]);
 }
 
 /// Checks names across files and compares `path:line: message` of everything found.
