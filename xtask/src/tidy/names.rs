@@ -1,5 +1,8 @@
 //! Names of public types: one name has one meaning in the workspace.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::rust::is_test;
@@ -41,7 +44,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Problem> {
     check_except(files, &KNOWN_DUPLICATES)
 }
 
-pub(super) fn check_except(files: &[SourceFile], known: &[&str]) -> Vec<Problem> {
+fn check_except(files: &[SourceFile], known: &[&str]) -> Vec<Problem> {
     let mut places: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
     for file in files.iter().filter(|file| is_library(file)) {
         for (line, name) in public_types(&file.text) {
