@@ -3,6 +3,7 @@
 //! A rule looks at the text of one file and returns problems; only this file walks directories. What
 //! a rule finds has a line and says what is wanted, so that nobody has to read the rule.
 
+mod documented;
 mod evidence;
 mod manifests;
 mod markdown;
@@ -97,6 +98,7 @@ fn check_one(file: &SourceFile) -> Vec<Problem> {
     let mut problems = text::check(file);
     if file.has_ending("rs") {
         problems.extend(rust::check(file));
+        problems.extend(documented::check(file));
     }
     problems
 }

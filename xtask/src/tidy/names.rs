@@ -76,7 +76,7 @@ fn report(name: &str, places: &[(&str, usize)]) -> Vec<Problem> {
 }
 
 /// The source of our crates, without their tests.
-fn is_library(file: &SourceFile) -> bool {
+pub(super) fn is_library(file: &SourceFile) -> bool {
     let path = &file.path;
     let of_crate = path.starts_with("crates/") && path.contains("/src/");
     of_crate && file.has_ending("rs") && !is_test(path)
