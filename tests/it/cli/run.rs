@@ -322,8 +322,7 @@ fn help_of_top() {
 
             Options:
                   --url <URL>      The server [default: SILICA_URL, else http://127.0.0.1:8585]
-                  --ca <FILE>      A certificate to trust besides those of the system, PEM [default:
-                                   SILICA_CA]
+                  --ca <FILE>      A certificate to trust besides those of the system, PEM [default: SILICA_CA]
                   --key <KEY>      An admin key [default: SILICA_KEY]
               -n <COUNT>           Print this many reports, then stop
                   --once           Print one report, as with -n 1; the default if the output is a file or pipe
