@@ -338,37 +338,38 @@ fn help_of_top() {
 fn help_of_run() {
     check_help(
         &["run", "--help"],
-        &expect![[r"
-        Run code in a sandbox of its own and show what comes out
+        &expect![[r#"
+            Run code in a sandbox of its own and show what comes out
 
-        Usage: silica run [OPTIONS] [FILE]
+            Usage: silica run [OPTIONS] [FILE]
 
-        Arguments:
-          [FILE]  The file to run; `-` or nothing for standard input
+            Arguments:
+              [FILE]  The file to run; `-` or nothing for standard input
 
-        Options:
-          -c <CODE>                  The code itself
-              --template <TEMPLATE>  What the sandbox starts from [default: code-interpreter]
-              --memory <SIZE>        Memory for all processes and files together [default: 512M]
-              --cpus <NUMBER>        Processors, for example 0.5 or 2 [default: 1]
-              --timeout <TIME>       Time on the clock [default: 60s]
-              --cpu-seconds <TIME>   Processor time [default: 30s]
-              --disk <SIZE>          Writable files, all together [default: 100M]
-              --file-size <SIZE>     The largest single file [default: 100M]
-              --processes <NUMBER>   Processes and threads [default: 128]
-              --open-files <NUMBER>  Open files of one process [default: 1024]
-              --output <SIZE>        Bytes kept of stdout and of stderr, half at each end [default: 64K]
-              --results <NUMBER>     Results shown [default: 64]
-              --result-bytes <SIZE>  Bytes of all results [default: 16M]
-              --env <NAME=VALUE>     Set a variable for the code; can be given again
-              --in <HOST[:GUEST]>    Show a file or directory read-only as /data/input/GUEST; can be given
-                                     again
-              --out <GUEST[:HOST]>   Copy a file or directory out afterwards; can be given again
-              --json                 Print one JSON object at the end and nothing before
-              --fresh                Never use an interpreter forked from a warm one. A single run always
-                                     starts its own; the flag is for scripts that must not depend on that
-          -h, --help                 Print help
-    "]],
+            Options:
+              -c <CODE>                  The code itself
+                  --template <TEMPLATE>  What the sandbox starts from [default: code-interpreter]
+                  --tier <TIER>          What isolates the sandbox: jail [default: jail]
+                  --memory <SIZE>        Memory for all processes and files together [default: 512M]
+                  --cpus <NUMBER>        Processors, for example 0.5 or 2 [default: 1]
+                  --timeout <TIME>       Time on the clock [default: 60s]
+                  --cpu-seconds <TIME>   Processor time [default: 30s]
+                  --disk <SIZE>          Writable files, all together [default: 100M]
+                  --file-size <SIZE>     The largest single file [default: 100M]
+                  --processes <NUMBER>   Processes and threads [default: 128]
+                  --open-files <NUMBER>  Open files of one process [default: 1024]
+                  --output <SIZE>        Bytes kept of stdout and of stderr, half at each end [default: 64K]
+                  --results <NUMBER>     Results shown [default: 64]
+                  --result-bytes <SIZE>  Bytes of all results [default: 16M]
+                  --env <NAME=VALUE>     Set a variable for the code; can be given again
+                  --in <HOST[:GUEST]>    Show a file or directory read-only as /data/input/GUEST; can be given
+                                         again
+                  --out <GUEST[:HOST]>   Copy a file or directory out afterwards; can be given again
+                  --json                 Print one JSON object at the end and nothing before
+                  --fresh                Never use an interpreter forked from a warm one. A single run always
+                                         starts its own; the flag is for scripts that must not depend on that
+              -h, --help                 Print help
+        "#]],
     );
 }
 
