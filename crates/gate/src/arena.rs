@@ -1,28 +1,30 @@
-//! Where a zygote's interpreter keeps its objects: one stretch of memory and not a hundred pieces.
+//! The memory in which a zygote's interpreter keeps its objects: one range instead of a hundred
+//! pieces.
 //!
-//! CPython takes its memory a mebibyte at a time, and the kernel puts each one wherever there is a gap
-//! between the libraries. Side by side they can be moved onto huge pages, which a fork copies by the
-//! entry and an exit gives back by the entry. Only the addresses are reserved here; a piece becomes
-//! memory when it is taken. What does not fit is taken from the kernel as CPython itself would.
+//! CPython allocates arenas of one mebibyte, and the kernel puts each into whatever gap there is
+//! between the libraries. Side by side they can be moved onto huge pages; a fork copies, and an
+//! exit frees, a huge page by one entry of the page table instead of 512. Only addresses are
+//! reserved here; a piece becomes memory when it is allocated. Arenas that do not fit into the
+//! range are mapped on their own, as CPython itself would do.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::sys::{self, Errno};
 
-/// What CPython asks for at a time, since 3.10.
+/// The size of CPython's arenas, since 3.10.
 const PIECE: usize = 1 << 20;
-/// Pieces in the stretch: more than the largest template fills, and a child's own beginnings.
+/// Pieces in the range: more than the largest template fills, with room for what a child allocates.
 const PIECES: usize = 256;
-/// A huge page, to which the stretch is aligned.
+/// The size of a huge page, to which the range is aligned.
 const HUGE_PAGE: usize = 2 << 20;
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Where the stretch begins; 0 as long as there is none.
+/// The address of the range; 0 until it is reserved.
 static BASE: AtomicUsize = AtomicUsize::new(0);
-/// A bit for each piece that is taken. Each child has a copy of its own, like the memory.
+/// One bit for each allocated piece. A fork copies it along with the memory.
 static TAKEN: [AtomicU64; PIECES / WORD_BITS] = [const { AtomicU64::new(0) }; PIECES / WORD_BITS];
 
-/// Reserves the stretch. Returns 0, or a negative error number if the kernel has no such gap.
+/// Reserves the range. Returns 0, or a negative error number if there is no gap of that size.
 #[unsafe(no_mangle)]
 pub extern "C" fn silica_arena_reserve() -> i32 {
     match sys::reserve(PIECES * PIECE + HUGE_PAGE) {
@@ -49,13 +51,14 @@ pub extern "C" fn silica_arena_alloc(_context: usize, size: usize) -> usize {
 pub unsafe extern "C" fn silica_arena_free(_context: usize, address: usize, size: usize) {
     match piece_at(address) {
         Some(piece) => {
-            // SAFETY: the caller vouches that nobody uses them. They are zeros when taken again.
+            // SAFETY: the caller vouches that nothing uses these bytes. They read as zeros when the
+            // piece is allocated again.
             let _ = unsafe { sys::discard(address, size) };
-            let (word, bit) = (piece / WORD_BITS, piece % WORD_BITS);
-            TAKEN[word].fetch_and(!(1 << bit), Ordering::Relaxed);
+            TAKEN[piece / WORD_BITS].fetch_and(!(1 << (piece % WORD_BITS)), Ordering::Relaxed);
         }
         None => {
-            // SAFETY: as above. If the kernel refuses, the memory stays, unused.
+            // SAFETY: the caller vouches that nothing uses these bytes. If the kernel refuses, they
+            // stay mapped and unused.
             let _ = unsafe { sys::unmap(address, size) };
         }
     }
@@ -67,7 +70,7 @@ fn piece_at(address: usize) -> Option<usize> {
     (base != 0 && piece < PIECES).then_some(piece)
 }
 
-/// The lowest free piece, so that what is taken stays together.
+/// Allocates the lowest free piece, so that allocated pieces stay together.
 fn take_piece() -> Option<usize> {
     let base = BASE.load(Ordering::Relaxed);
     if base == 0 {
@@ -85,8 +88,12 @@ fn take_piece() -> Option<usize> {
             ) {
                 Ok(_) => {
                     let address = base + (index * WORD_BITS + bit as usize) * PIECE;
-                    // A piece that cannot be made memory stays taken, so that it is not tried again.
-                    return sys::make_writable(address, PIECE).ok().map(|()| address);
+                    // SAFETY: the piece is a part of the range that `silica_arena_reserve`
+                    // reserved.
+                    let made = unsafe { sys::make_writable(address, PIECE) };
+                    // A piece that cannot be made memory stays marked, so that it is not tried
+                    // again.
+                    return made.ok().map(|()| address);
                 }
                 Err(now) => taken = now,
             }

@@ -1,8 +1,10 @@
 //! Entering an enclosure: the one primitive behind kernels and commands.
 //!
-//! The order matters. Cgroups first, while the descriptors still work and before anything of the
-//! guest's can be charged elsewhere; then the namespaces, the ids, the descriptors, the limits; then
-//! the capabilities, because the steps before need them; seccomp and the check last.
+//! The order matters. The cgroups come first, while their descriptors are open and before the
+//! process allocates anything for the guest that would be charged to another group. Then come the
+//! namespaces, the ids, the descriptors and the limits. Capabilities are dropped after the steps
+//! that need them. Seccomp comes after every call that the last filter denies, and the check comes
+//! last.
 
 use crate::sys::{self, EIO, EPIPE, Errno, Instruction};
 use crate::verify;
@@ -12,7 +14,7 @@ use crate::zygote::{Entry, NAMESPACES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
-    /// Hiding from whoever is in the enclosure already, and moving into the sandbox's cgroups.
+    /// Hiding from the processes in the enclosure, and moving into the sandbox's cgroups.
     Cgroup = 1,
     /// Joining the enclosure's namespaces.
     Namespaces = 2,
@@ -66,60 +68,59 @@ impl Step {
     }
 }
 
-/// A failed step and the kernel's reason.
+/// The step that failed, and the kernel's error.
 pub(crate) type Refusal = (Step, Errno);
 
-/// What the last filter has to do, which depends on what was loaded before.
+/// Which filters `enter` still has to load.
 #[derive(Clone, Copy)]
 pub enum FinalFilter<'a> {
-    /// The allow-list is inherited from the zygote: only take the calls of entering away.
+    /// The allow-list is inherited from the zygote: only the filter against entering is loaded.
     Inherited,
-    /// Nothing is loaded yet: load the allow-list, then take the calls of entering away.
+    /// No filter is loaded yet: this allow-list is, and then the filter against entering.
     Load(&'a [Instruction]),
 }
 
 /// Takes the calling process into the enclosure and locks it in.
 ///
-/// The caller must already run in the enclosure's pid namespace. On an error the process is in an
-/// undefined place between host and guest and must end at once.
+/// The caller must already run in the enclosure's pid namespace. On an error the process is partly
+/// moved and partly restricted, and must end at once.
 pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
     step(entry, Step::Cgroup, || hide().and_then(|()| join_cgroups(entry)))?;
     step(entry, Step::Namespaces, || join_namespaces(entry))?;
     step(entry, Step::Ids, || sys::set_ids(entry.request.uid, entry.request.gid))?;
     step(entry, Step::Descriptors, || place_descriptors(entry))?;
     step(entry, Step::Rlimits, || set_rlimits(entry))?;
-    step(entry, Step::Surroundings, settle)?;
+    step(entry, Step::Surroundings, leave_surroundings)?;
     step(entry, Step::Capabilities, drop_capabilities)?;
     step(entry, Step::Landlock, || {
-        no_new_privileges().and_then(|()| match entry.request.landlock {
+        sys::set_no_new_privileges().and_then(|()| match entry.request.landlock {
             0 => Ok(()),
             version => sys::landlock(version),
         })
     })?;
-    step(entry, Step::Seccomp, || lock_in(filter))?;
+    step(entry, Step::Seccomp, || load_filters(filter))?;
     step(entry, Step::Verify, || verify::locked_in(entry).and_then(|()| show_again(filter)))
 }
 
-const PR_SET_DUMPABLE: usize = 4;
-
-/// Closes this process to the guests that may run in the enclosure already: while it is on its way in it
-/// has their user id and a memory that is not theirs, and what they could write there would run
-/// before the filter. The kernel lets nobody look into a process that must not be dumped.
+/// Closes this process to the guests that may run in the enclosure already. While it enters it has
+/// their user id and memory that is not theirs; a guest that could write to that memory would run
+/// code that no filter restricts. No unprivileged process may trace one that is not dumpable;
+/// ptrace(2).
 fn hide() -> Result<(), Errno> {
-    // First, because the file of a hidden process belongs to root. Set at all, so that the guest's
-    // processes die before the enclosure's init when memory runs out.
+    // First, because this file belongs to root once the process is not dumpable. With a score the
+    // guest's processes are killed before the enclosure's init when memory runs out.
     let score = sys::open(c"/proc/self/oom_score_adj", sys::O_WRONLY)?;
     let written = sys::write(score, b"500");
     sys::close(score);
     written?;
-    sys::prctl(PR_SET_DUMPABLE, 0).map(drop)
+    sys::set_dumpable(false)
 }
 
-/// Makes /proc/self belong to the process again. One that is about to execute stays hidden: the
-/// kernel does the same for its new memory, and the old one is the zone master's.
+/// Makes /proc/self belong to the process again. A process that is about to execute a program stays
+/// hidden until then, since its memory is a copy of the zone master's; `execve` makes it dumpable.
 fn show_again(filter: FinalFilter<'_>) -> Result<(), Errno> {
     match filter {
-        FinalFilter::Inherited => sys::prctl(PR_SET_DUMPABLE, 1).map(drop),
+        FinalFilter::Inherited => sys::set_dumpable(true),
         FinalFilter::Load(_) => Ok(()),
     }
 }
@@ -143,12 +144,12 @@ fn join_cgroups(entry: &Entry) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits at the threshold until the enclosure stands, then joins its namespaces.
+/// Waits until the namespaces of the enclosure arrive on the namespace socket, then joins them.
 fn join_namespaces(entry: &Entry) -> Result<(), Errno> {
     let mut fds = [-1; NAMESPACES.len()];
-    let (length, count) = sys::receive(entry.threshold(), &mut [0], &mut fds)?;
+    let (length, count) = sys::receive(entry.namespace_socket(), &mut [0], &mut fds)?;
     if length != 1 || count != fds.len() {
-        // The enclosure came to nothing, and the other side has hung up.
+        // Making the enclosure failed, and the zone master has closed its end.
         return Err(EPIPE);
     }
     for (namespace, (_, kind)) in fds.into_iter().zip(NAMESPACES) {
@@ -161,7 +162,7 @@ fn place_descriptors(entry: &Entry) -> Result<(), Errno> {
     let [control, stdout, stderr] = entry.streams();
     let stdin = match entry.stdin() {
         Some(stdin) => stdin,
-        // The enclosure's own, so that nothing of the zone is open on standard input.
+        // Opened after joining the mount namespace: the enclosure's own device, not the zone's.
         None => sys::open(c"/dev/null", sys::O_RDONLY)?,
     };
     sys::dup3(stdin, 0)?;
@@ -175,7 +176,7 @@ const RLIMIT_CPU: u32 = 0;
 
 fn set_rlimits(entry: &Entry) -> Result<(), Errno> {
     for limit in entry.rlimits() {
-        // A hard limit can only be lowered: keep what the host already holds tighter.
+        // A hard limit can only be lowered, so a tighter one of the host stays.
         let (_, hard) = sys::rlimit(limit.resource)?;
         let soft = limit.value.min(hard);
         // SIGXCPU comes at the soft limit and says what happened; SIGKILL at the hard one does not.
@@ -185,28 +186,21 @@ fn set_rlimits(entry: &Entry) -> Result<(), Errno> {
     Ok(())
 }
 
-fn settle() -> Result<(), Errno> {
+/// Leaves the session, the file mode mask, the signal mask and the directory of the zone.
+fn leave_surroundings() -> Result<(), Errno> {
     sys::setsid()?;
     sys::umask(0o022);
     sys::set_signal_mask(0)?;
     sys::chdir(c"/workspace")
 }
 
-const PR_CAPBSET_DROP: usize = 24;
-const PR_SET_SECUREBITS: usize = 28;
-const PR_SET_NO_NEW_PRIVS: usize = 38;
-const PR_CAP_AMBIENT: usize = 47;
-const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
-
-/// `NOROOT`, `NO_SETUID_FIXUP`, `NO_CAP_AMBIENT_RAISE` and the lock of each; capabilities(7).
-const SECUREBITS_LOCKED: usize = 0b1100_1111;
-
-/// The kernel stops at its last capability with EINVAL; 64 is the width of the set.
-const CAPABILITIES_MAX: usize = 64;
+/// The width of a set of capabilities. The kernel knows fewer and answers EINVAL beyond its last
+/// one.
+const CAPABILITIES_MAX: u32 = 64;
 
 /// Drops every capability from all five sets, and the ways to get one back.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
-    sys::prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED)?;
+    sys::lock_securebits()?;
     keep_capabilities(0)
 }
 
@@ -216,15 +210,16 @@ pub(crate) fn keep_capabilities(kept: u64) -> Result<(), Errno> {
     sys::set_capabilities(kept)
 }
 
-/// Drops every capability outside `kept` from what could ever be gained.
+/// Drops every capability outside `kept` from the ambient and the bounding set, so that no `exec`
+/// can give it back.
 fn bound_capabilities(kept: u64) -> Result<(), Errno> {
-    sys::prctl3(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0)?;
+    sys::clear_ambient_capabilities()?;
     for capability in 0..CAPABILITIES_MAX {
         if kept >> capability & 1 == 1 {
             continue;
         }
-        match sys::prctl(PR_CAPBSET_DROP, capability) {
-            Ok(_) => {}
+        match sys::drop_bounding_capability(capability) {
+            Ok(()) => {}
             Err(sys::EINVAL) => break,
             Err(errno) => return Err(errno),
         }
@@ -232,31 +227,27 @@ fn bound_capabilities(kept: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives up the ways to gain a right; for the enclosure's init, while it waits for its order. The one
-/// call per capability that this takes would be a good part of making an enclosure.
-pub fn forsake_bounds() -> Result<(), Errno> {
+/// Empties the ambient and the bounding set of capabilities; for an enclosure's init. That takes
+/// one call per capability, so an init does it ahead of time, while it waits in the pool.
+pub fn empty_bounding_set() -> Result<(), Errno> {
     bound_capabilities(0)
 }
 
-/// Gives up every right it still has but the open descriptors; for the enclosure's init.
-pub fn forsake() -> Result<(), Errno> {
-    sys::prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED)?;
+/// Drops every capability and sets `no_new_privs`; for an enclosure's init, after
+/// [`empty_bounding_set`].
+pub fn drop_privileges() -> Result<(), Errno> {
+    sys::lock_securebits()?;
     sys::set_capabilities(0)?;
-    no_new_privileges()
+    sys::set_no_new_privileges()
 }
 
-/// Keeps only the calls a filter allows; for the enclosure's init, which enters nothing.
-pub fn keep_calls(filter: &[Instruction]) -> Result<(), Errno> {
+/// Loads a filter of system calls; for an enclosure's init, which enters no other enclosure.
+pub fn load_init_filter(filter: &[Instruction]) -> Result<(), Errno> {
     sys::load_filter(filter)
 }
 
-/// Sets `no_new_privs`, without which an unprivileged process may load neither filter nor domain.
-pub(crate) fn no_new_privileges() -> Result<(), Errno> {
-    sys::prctl(PR_SET_NO_NEW_PRIVS, 1).map(drop)
-}
-
-/// Loads what is missing of the filters; from here on entering is impossible.
-fn lock_in(filter: FinalFilter<'_>) -> Result<(), Errno> {
+/// Loads the filters that are missing; from here on the process can enter no other enclosure.
+fn load_filters(filter: FinalFilter<'_>) -> Result<(), Errno> {
     if let FinalFilter::Load(program) = filter {
         sys::load_filter(program)?;
     }
@@ -267,10 +258,10 @@ const fn op(code: u16, operand: u32, jump_true: u8, jump_false: u8) -> Instructi
     Instruction { code, jump_true, jump_false, operand }
 }
 
-/// Takes away the calls that the zygote's filter had to leave open for entering: `setresuid` 117,
-/// `setresgid` 119, `capset` 126, `setns` 308, `seccomp` 317, and those of Landlock, 444 to 446. Each
-/// answers EPERM. The architecture was checked by the filter below this one. Short, because the
-/// kernel walks a filter once for every system call number when it is loaded.
+/// Denies, with EPERM, the calls that the allow-list leaves open for entering: `setresuid` 117,
+/// `setresgid` 119, `capset` 126, `setns` 308, `seccomp` 317, and those of Landlock, 444 to 446. It
+/// does not check the architecture, because the allow-list does. It is short, because the kernel
+/// runs a filter once for every system call number when it is loaded.
 const NO_MORE_ENTERING: [Instruction; 10] = [
     op(0x20, 0, 0, 0),
     op(0x15, 117, 7, 0),
@@ -284,9 +275,10 @@ const NO_MORE_ENTERING: [Instruction; 10] = [
     op(0x06, 0x0005_0001, 0, 0),
 ];
 
-/// Tells the host over the control socket which step refused, as a frame of the guest protocol.
+/// Reports the failed step to the host over the control socket, as a frame of the guest protocol.
 pub fn report_refusal(entry: &Entry, (step, errno): Refusal) {
     let mut head = [0_u8; 128];
+    // A frame begins with two lengths, of its head and of a body; there is no body.
     let mut length = 8;
     let mut push = |bytes: &[u8]| {
         head[length..length + bytes.len()].copy_from_slice(bytes);
@@ -313,5 +305,6 @@ pub fn report_refusal(entry: &Entry, (step, errno): Refusal) {
     // After the descriptors were placed, the control socket is descriptor 3.
     let placed = step as u32 > Step::Descriptors as u32;
     let control = if placed { 3 } else { entry.streams()[0] };
+    // The host sees the end of the process if this cannot be sent.
     let _ = sys::send(control, &head[..length]);
 }

@@ -2,10 +2,11 @@
 //!
 //! It is built twice from this source. As an ordinary library the zone master links it, for
 //! interpreters and commands that start by `exec`. As the freestanding `gate.so` the zygote loads
-//! it, so that no Python code takes part in forking and locking: Python calls, and is returned to in
-//! each child, locked in. Therefore: no `std`, no allocation, no libc; raw system calls only, and every step
-//! either succeeds or ends the attempt.
-//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/containment.rs`, `tests/it/jail/forks.rs`.
+//! it, so that no Python code takes part in forking and locking in: Python calls the gate, and the
+//! call returns in each child, which is locked in by then. Therefore the gate has no `std`, no
+//! allocation and no libc; it makes raw system calls only, and a step that fails ends the attempt.
+//!
+//! Its tests run real sandboxes: `entering`, `zygote` and `containment` in the integration tests.
 #![no_std]
 #![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
 
@@ -20,7 +21,9 @@ mod verify;
 mod zygote;
 
 pub use arena::{silica_arena_alloc, silica_arena_free, silica_arena_reserve};
-pub use enter::{FinalFilter, Step, enter, forsake, forsake_bounds, keep_calls, report_refusal};
+pub use enter::{
+    FinalFilter, Step, drop_privileges, empty_bounding_set, enter, load_init_filter, report_refusal,
+};
 pub use libraries::{EachLibrary, Library, silica_gather_libraries};
 pub use sys::{Errno, Instruction};
 pub use zygote::{
@@ -33,7 +36,7 @@ pub use zygote::{
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// Ends the process: in the freestanding build there is nobody to unwind to.
+/// Ends the process: in the freestanding build nothing could catch an unwind.
 #[cfg(silica_gate_so)]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,23 +1,23 @@
 //! Moves a zygote's libraries into one file in memory, so that a fork has less to copy.
 //!
-//! The loader maps each library in five or six pieces and writes into two of them. A fork pays for
-//! every piece, and more for every one that was written to: it copies those page by page. A template
-//! with pandas has a hundred and forty libraries, and they were half of what a fork and the exit of
-//! its child cost. Here each library becomes two pieces of a file that nobody can write to: what is
-//! only read, and what may be written, privately. No page has been written to then, so a fork copies
-//! none.
+//! The loader maps each library in five or six pieces and writes into two of them. A fork copies
+//! the description of every piece, and the page table entries of every piece that was written to. A
+//! template with pandas has a hundred and forty libraries, which made half of the cost of a fork
+//! and of the exit of its child. Here each library becomes two private mappings of a sealed file:
+//! one to read and execute, one to write. Since no page of the new mappings has been written to, a
+//! fork copies none.
 //!
-//! What is only read becomes executable altogether. The code in a sandbox may execute what it likes in
-//! its own process anyway; that no page is writable and executable at once stays true.
+//! All that is only read becomes executable. Code in a sandbox may execute anything in its own
+//! process anyway; still no page is writable and executable at once.
 
 use core::ffi::{CStr, c_char, c_void};
 
 use crate::sys::{self, EINVAL, Errno};
 
-/// Pieces that are moved at most; those beyond stay where the loader put them.
+/// The most pieces that are moved; the others stay where the loader put them.
 const RUNS_MAX: usize = 1024;
-/// From this size on a piece that is only read stays a mapping of its own file: it is one piece of a
-/// few, and its copy would cost more memory than it saves time.
+/// A piece that is only read and at least this long stays a mapping of its own file: there are few,
+/// and the memory of a copy would cost more than the time it saves.
 const LARGE: usize = 1 << 20;
 const PAGE: usize = 4096;
 
@@ -39,7 +39,7 @@ struct Segment {
     alignment: u64,
 }
 
-/// The beginning of `struct dl_phdr_info`.
+/// The first fields of `struct dl_phdr_info`.
 #[repr(C)]
 pub struct Library {
     base: usize,
@@ -85,8 +85,8 @@ impl Runs {
     }
 }
 
-/// Moves them all. Returns how many pieces were moved, or a negative error number; what could not be
-/// moved stays where it was and works as before.
+/// Moves all libraries. Returns how many pieces were moved, or a negative error number; what could
+/// not be moved stays where it was and works as before.
 ///
 /// # Safety
 /// `each` must be `dl_iterate_phdr`, and this process must have one thread.
@@ -105,15 +105,15 @@ pub unsafe extern "C" fn silica_gather_libraries(each: EachLibrary) -> i32 {
 /// # Safety
 /// As `dl_iterate_phdr` calls it, with a pointer to `Runs` held exclusively.
 unsafe extern "C" fn add_library(library: *const Library, _size: usize, runs: *mut c_void) -> i32 {
-    // SAFETY: the loader passes a live library.
+    // SAFETY: the loader passes a live `struct dl_phdr_info`, of which `Library` is the beginning.
     let library = unsafe { &*library };
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller vouches that it points to `Runs` held exclusively.
     let runs = unsafe { &mut *runs.cast::<Runs>() };
-    // SAFETY: the loader's names end in a zero byte.
+    // SAFETY: the loader's names are live strings that end in a zero byte.
     let name = unsafe { CStr::from_ptr(library.name) };
     // The program itself has no name, and the kernel's own pages have no path.
     if name.to_bytes().starts_with(b"/") {
-        // SAFETY: the loader's count belongs to its table.
+        // SAFETY: the loader's table of segments is live and has as many as its count says.
         let segments = unsafe {
             core::slice::from_raw_parts(library.segments, usize::from(library.segment_count))
         };
@@ -134,8 +134,10 @@ fn add_segments(base: usize, segments: &[Segment], runs: &mut Runs) {
     let mut before = 0;
     for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
         let (start, end) = span(segment);
-        let (start, end) = (down(start), end.next_multiple_of(PAGE));
-        // Segments that share a page, or cannot be read, are nothing that today's linkers make.
+        let start = down(start);
+        let end = end.next_multiple_of(PAGE);
+        // No linker in use makes segments that share a page or cannot be read; such a library
+        // stays.
         if start < before || segment.flags & PF_R == 0 {
             return;
         }
@@ -144,7 +146,8 @@ fn add_segments(base: usize, segments: &[Segment], runs: &mut Runs) {
             runs.push(Run { start, end, writable: false });
             continue;
         }
-        let (from, to) = (locked_start.clamp(start, end), locked_end.clamp(start, end));
+        let from = locked_start.clamp(start, end);
+        let to = locked_end.clamp(start, end);
         runs.push(Run { start, end: from, writable: true });
         runs.push(Run { start: from, end: to, writable: false });
         runs.push(Run { start: to.max(from), end, writable: true });
@@ -154,7 +157,7 @@ fn add_segments(base: usize, segments: &[Segment], runs: &mut Runs) {
 fn gather(runs: &[Run]) -> Result<(), Errno> {
     let file = sys::memory_file(c"libraries")?;
     let moved = gather_into(file, runs);
-    // Nobody has a descriptor of it after this; now nobody could write to it with one.
+    // No descriptor of it is left after the close; the seals hold even if one could be made again.
     let _ = sys::seal(file);
     sys::close(file);
     moved
@@ -167,8 +170,10 @@ fn gather_into(file: i32, runs: &[Run]) -> Result<(), Errno> {
         sys::set_length(file, offset + length)?;
         copy(file, run, offset)?;
         let copied = sys::map_file(file, offset, length, run.writable)?;
-        // SAFETY: the pages that take their place hold the same bytes: nothing but the calls above has
-        // run since they were read, and those write to no library.
+        // SAFETY: nothing else knows of `copied`. The pages hold the same bytes as those they
+        // replace: in this process of one thread nothing but the calls above has run since those
+        // were read, and they write to no library. What was writable stays writable, what was
+        // executable executable.
         unsafe { sys::move_mapping(copied, length, run.start) }?;
         offset += length;
     }
@@ -178,8 +183,7 @@ fn gather_into(file: i32, runs: &[Run]) -> Result<(), Errno> {
 fn copy(file: i32, run: &Run, offset: usize) -> Result<(), Errno> {
     let mut done = 0;
     while run.start + done < run.end {
-        // SAFETY: the loader mapped these pages to be read; if one is not there any more, the kernel
-        // says so.
+        // SAFETY: this process has one thread, so nothing writes to these pages during the call.
         let written = unsafe {
             sys::write_at(file, run.start + done, run.end - run.start - done, offset + done)
         }?;

@@ -1,6 +1,6 @@
 //! Reads back, natively and just before the first user instruction, what is really in force.
 //!
-//! Nothing here trusts that the steps before worked: it asks the kernel.
+//! Nothing here relies on the steps before: it asks the kernel.
 
 use crate::sys::{self, EPERM, Errno};
 use crate::zygote::Entry;
@@ -8,7 +8,7 @@ use crate::zygote::Entry;
 const OVERLAYFS_MAGIC: u64 = 0x794c_7630;
 const ST_RDONLY: u64 = 1;
 
-/// How much of a /proc file is looked at; `status` is about 1.5 KiB.
+/// How much of a file in /proc is read; `status` is about 1.5 KiB.
 const PROC_FILE_BYTES_MAX: usize = 4096;
 
 /// The namespaces compared with the zone's, in the order of `EntryRequest::zone_namespaces`.
@@ -22,7 +22,8 @@ const NAMESPACES: [&core::ffi::CStr; 7] = [
     c"/proc/self/ns/cgroup",
 ];
 
-/// Succeeds only when the process is locked in as it should be.
+/// Succeeds only if the process is locked in: ids, capabilities, filter, namespaces, root,
+/// descriptors and cgroups.
 pub(crate) fn locked_in(entry: &Entry) -> Result<(), Errno> {
     status(entry.request.uid)?;
     namespaces(&entry.request.zone_namespaces)?;
@@ -31,15 +32,15 @@ pub(crate) fn locked_in(entry: &Entry) -> Result<(), Errno> {
     if entry.cgroups().is_empty() { Ok(()) } else { cgroups() }
 }
 
-/// Succeeds only when the zygote has a filter, `no_new_privs` and at most `CAP_SYS_ADMIN`.
+/// Succeeds only if the zygote has a filter, `no_new_privs` and exactly `CAP_SYS_ADMIN`.
 pub(crate) fn zygote_confined() -> Result<(), Errno> {
-    const SYS_ADMIN_AT_MOST: &[u8] = b"0000000000200000";
+    const ONLY_SYS_ADMIN: &[u8] = b"0000000000200000";
     let mut buffer = [0; PROC_FILE_BYTES_MAX];
     let text = read_file(c"/proc/self/status", &mut buffer)?;
     let mut seen = 0;
     for (key, value) in entries(text) {
         let good = match key {
-            b"CapPrm" | b"CapEff" | b"CapBnd" => value == SYS_ADMIN_AT_MOST,
+            b"CapPrm" | b"CapEff" | b"CapBnd" => value == ONLY_SYS_ADMIN,
             b"CapInh" | b"CapAmb" => value.iter().all(|&byte| byte == b'0'),
             b"NoNewPrivs" => value == b"1",
             b"Seccomp" => value == b"2",
@@ -48,6 +49,7 @@ pub(crate) fn zygote_confined() -> Result<(), Errno> {
         require(good)?;
         seen += 1;
     }
+    // A kernel that leaves out one of the lines is not trusted.
     require(seen == 7)
 }
 
@@ -83,7 +85,7 @@ fn read_file<'a>(
     outcome.map(|()| &buffer[..length])
 }
 
-/// Ids, capabilities, `no_new_privs` and the seccomp mode, by the kernel's own words.
+/// Checks ids, capabilities, `no_new_privs` and the seccomp mode in /proc/self/status.
 fn status(uid: u32) -> Result<(), Errno> {
     let mut buffer = [0; PROC_FILE_BYTES_MAX];
     let text = read_file(c"/proc/self/status", &mut buffer)?;
@@ -111,7 +113,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// None of the namespaces is the zone's.
+/// Checks that none of the namespaces is the zone's.
 fn namespaces(zone: &[u64; 7]) -> Result<(), Errno> {
     for (path, &of_zone) in NAMESPACES.iter().zip(zone) {
         require(of_zone != 0 && sys::inode(path)? != of_zone)?;
@@ -119,13 +121,13 @@ fn namespaces(zone: &[u64; 7]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The root is an overlay and read-only.
+/// Checks that the root is a read-only overlay.
 fn root() -> Result<(), Errno> {
     let (kind, flags) = sys::statfs(c"/")?;
     require(kind == OVERLAYFS_MAGIC && flags & ST_RDONLY != 0)
 }
 
-/// Exactly descriptors 0 to 3 are open.
+/// Checks that exactly descriptors 0 to 3 are open.
 fn descriptors() -> Result<(), Errno> {
     let directory = sys::open(c"/proc/self/fd", sys::O_RDONLY | sys::O_DIRECTORY)?;
     let open = listed(directory);
@@ -133,8 +135,8 @@ fn descriptors() -> Result<(), Errno> {
     require(open? == 0b1111 | 1 << directory)
 }
 
-/// The numbers that are names in a directory, as bits. Read to its end: a signal, which a guest may
-/// send, cuts a single reading short.
+/// Returns the entries of a directory whose names are numbers, as a set of bits. It reads to the
+/// end: a signal, which a guest in the enclosure may send, can cut a single call short.
 fn listed(directory: i32) -> Result<u64, Errno> {
     let mut buffer = [0_u8; 512];
     let mut numbers = 0_u64;
@@ -144,6 +146,7 @@ fn listed(directory: i32) -> Result<u64, Errno> {
             return Ok(numbers);
         }
         let mut at = 0;
+        // Records of `struct linux_dirent64`: the length at 16, the name from 19; getdents(2).
         while at + 19 < length {
             let record = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
             let name = &buffer[at + 19..(at + record).min(length)];
@@ -159,8 +162,8 @@ fn listed(directory: i32) -> Result<u64, Errno> {
     }
 }
 
-/// Seen from the cgroup namespace that the enclosure's init made, this process is at the root of every
-/// hierarchy, that is: in the sandbox's own group.
+/// Checks that this process is in the sandbox's own group of every hierarchy, which is the root as
+/// seen from the cgroup namespace that the enclosure's init made.
 fn cgroups() -> Result<(), Errno> {
     let mut buffer = [0; PROC_FILE_BYTES_MAX];
     let text = read_file(c"/proc/self/cgroup", &mut buffer)?;

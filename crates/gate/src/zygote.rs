@@ -1,4 +1,5 @@
-//! The zygote's half: what it receives from the zone master, and the C interface Python calls.
+//! The zygote's part of the gate: the messages between it and the zone master, and the C interface
+//! that its Python code calls.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -9,10 +10,11 @@ use crate::verify;
 /// The most resource limits an entry carries.
 pub const RLIMITS_MAX: usize = 12;
 
-/// The namespaces a process joins by itself, in the order their descriptors come: the network
-/// namespace first, because it belongs to the zone; then the user namespace, because joining it gives
-/// the rights over the others. The pid namespace is not here: it is joined by the fork.
-pub const NAMESPACES: [(&str, usize); 6] = [
+/// The namespaces a process joins by itself, in the order of their descriptors: the network
+/// namespace first, because it belongs to the zone's user namespace; then the user namespace,
+/// because joining it gives the capabilities over the others. The pid namespace is not among them:
+/// `setns` into one only holds for children, so it is joined by the fork; setns(2).
+pub const NAMESPACES: [(&str, u32); 6] = [
     ("net", 0x4000_0000),
     ("user", 0x1000_0000),
     ("mnt", 0x0002_0000),
@@ -21,16 +23,18 @@ pub const NAMESPACES: [(&str, usize); 6] = [
     ("cgroup", 0x0200_0000),
 ];
 
-/// How many descriptors every entry has: pid namespace, threshold, control, stdout, stderr.
+/// How many descriptors every entry has: pid namespace, namespace socket, control, stdout, stderr.
 const FIXED_FDS: usize = 5;
 
-/// The most descriptors that come with an entry: those, standard input and the cgroups.
+/// The most descriptors that come with an entry: the fixed ones, standard input, and one
+/// `cgroup.procs` for each of up to eight hierarchies.
 pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 1 + 8;
 
-/// A notice that a child was forked into its enclosure; `status` is 0 or the error number.
+/// The kind of a notice that a child was forked into its enclosure; `status` is 0 or an error
+/// number.
 pub const NOTICE_FORKED: u32 = 1;
 
-/// A notice that a child ended; `status` is its wait status.
+/// The kind of a notice that a child ended; `status` is its wait status.
 pub const NOTICE_EXITED: u32 = 2;
 
 /// One resource limit, soft and hard alike.
@@ -45,18 +49,18 @@ pub struct Rlimit {
     pub value: u64,
 }
 
-/// What the zone master asks of a zygote: one child, in this enclosure, like this.
+/// The zone master's request to a zygote to fork one child into an enclosure.
 ///
-/// Both ends are built from this file, so the bytes are the message. Descriptors come beside it: the
-/// pid namespace, the threshold, control, stdout, stderr, standard input if it is given, then one
-/// `cgroup.procs` per hierarchy.
+/// Both ends are built from this file, so the bytes of the structure are the message. Descriptors
+/// come with it: the pid namespace, the namespace socket, control, stdout, stderr, standard input
+/// if there is one, then one `cgroup.procs` per hierarchy.
 ///
-/// The threshold is a socket on which the other namespaces arrive once the enclosure stands. So a child
-/// can be forked while its enclosure is still being built.
+/// The other namespaces arrive on the namespace socket once the enclosure is ready. So a child can
+/// be forked while its enclosure is still being built.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct EntryRequest {
-    /// The kernel's number, given back in notices.
+    /// The number of the interpreter or command, repeated in notices.
     pub id: u64,
     /// Inode numbers of the zone's namespaces: user, mnt, net, ipc, uts, pid, cgroup.
     pub zone_namespaces: [u64; 7],
@@ -70,24 +74,24 @@ pub struct EntryRequest {
     pub gid: u32,
     /// The kernel's Landlock version, 0 for none.
     pub landlock: u32,
-    /// Not 0: a descriptor for standard input comes along; else it is the enclosure's /dev/null.
+    /// Not 0 if a descriptor for standard input comes with the request; else /dev/null is opened.
     pub has_stdin: u32,
     /// For tests: the number of the step that fails on purpose; 0 for none.
     pub fail_at: u32,
 }
 
-/// An entry request together with the descriptors that came with it.
+/// An entry request with its descriptors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What was asked for.
+    /// The message, without its descriptors.
     pub request: EntryRequest,
     fds: [i32; ENTRY_FDS_MAX],
     fd_count: usize,
 }
 
 impl Entry {
-    /// Puts a request and its descriptors together; fails when there are too few or too many.
+    /// Fails if there are too few or too many descriptors for the request.
     pub fn new(request: EntryRequest, fds: &[i32]) -> Result<Self, Errno> {
         if fds.len() < request.fixed_fds() || fds.len() > ENTRY_FDS_MAX {
             return Err(EINVAL);
@@ -101,7 +105,7 @@ impl Entry {
         self.fds[0]
     }
 
-    pub(crate) fn threshold(&self) -> i32 {
+    pub(crate) fn namespace_socket(&self) -> i32 {
         self.fds[1]
     }
 
@@ -129,7 +133,7 @@ impl Entry {
     }
 }
 
-/// What a zygote tells the zone master.
+/// A zygote's message to the zone master about one of its children.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Notice {
@@ -137,31 +141,48 @@ pub struct Notice {
     pub kind: u32,
     /// The child, in the zone's pid namespace.
     pub pid: i32,
-    /// The kernel's number for a fork; 0 for an exit.
+    /// The request's number for a fork; 0 for an exit.
     pub id: u64,
-    /// See the kinds.
+    /// An error number or a wait status, by the kind.
     pub status: i32,
     /// Keeps the layout free of padding.
     pub reserved: u32,
 }
 
 const SIGCHLD_MASK: u64 = 1 << (17 - 1);
-const CLONE_NEWPID: usize = 0x2000_0000;
+const CLONE_NEWPID: u32 = 0x2000_0000;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
-const PR_SET_DUMPABLE: usize = 4;
 
-/// The zygote's own pid namespace, to point back at after each fork.
+/// The zygote's own pid namespace, into which `setns` points children again after each fork.
 static OWN_PID_NAMESPACE: AtomicI32 = AtomicI32::new(-1);
+/// The descriptor that reports SIGCHLD.
 static CHILD_SIGNALS: AtomicI32 = AtomicI32::new(-1);
 
-fn bytes_of<T: Copy>(value: &T) -> &[u8] {
-    // SAFETY: used on the `repr(C)` messages above only, which have no padding; the slice covers
-    // exactly the borrowed value.
+/// A message whose bytes are sent as they are.
+///
+/// # Safety
+/// The type must be `repr(C)`, have no padding and consist of integers only.
+unsafe trait Message: Copy {}
+
+// SAFETY: `repr(C)`, integers only: 8 + 7 * 8 + 12 * 16 + 6 * 4 bytes, a multiple of 8, without
+// gaps.
+unsafe impl Message for EntryRequest {}
+
+// SAFETY: `repr(C)`, integers only: 4 + 4 + 8 + 4 + 4 bytes, a multiple of 8, without gaps.
+unsafe impl Message for Notice {}
+
+const _: () = assert!(size_of::<EntryRequest>() == 8 + 7 * 8 + RLIMITS_MAX * 16 + 6 * 4);
+const _: () = assert!(size_of::<Notice>() == 24);
+
+fn bytes_of<T: Message>(value: &T) -> &[u8] {
+    // SAFETY: without padding every byte is initialised; the slice covers exactly the borrowed
+    // value.
     unsafe { core::slice::from_raw_parts(core::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-fn bytes_of_mut<T: Copy>(value: &mut T) -> &mut [u8] {
-    // SAFETY: as above; every bit pattern is a value of those types, since they hold integers only.
+fn bytes_of_mut<T: Message>(value: &mut T) -> &mut [u8] {
+    // SAFETY: without padding every byte is initialised; the slice covers exactly the value that is
+    // borrowed exclusively; any bytes are a value of the type, since it consists of integers only.
     unsafe { core::slice::from_raw_parts_mut(core::ptr::from_mut(value).cast(), size_of::<T>()) }
 }
 
@@ -194,8 +215,8 @@ fn code(result: Result<i32, Errno>) -> i32 {
     result.unwrap_or_else(|errno| -errno.0)
 }
 
-/// Readies the zygote, which `confine_zygote` locked in before its program started: remembers its
-/// own pid namespace, takes child signals by descriptor, and hides its memory.
+/// Prepares the zygote, which `confine_zygote` restricted before its program started: checks that,
+/// opens its own pid namespace and a descriptor for SIGCHLD, and hides its memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn silica_zygote_lock(_socket: i32) -> i32 {
     code(lock())
@@ -206,51 +227,52 @@ fn lock() -> Result<i32, Errno> {
     OWN_PID_NAMESPACE.store(sys::open(c"/proc/self/ns/pid", sys::O_RDONLY)?, Ordering::Relaxed);
     sys::set_signal_mask(SIGCHLD_MASK)?;
     CHILD_SIGNALS.store(sys::signalfd(SIGCHLD_MASK)?, Ordering::Relaxed);
-    sys::prctl(PR_SET_DUMPABLE, 0)?;
+    sys::set_dumpable(false)?;
     Ok(0)
 }
 
-/// Confines a process that is about to become a zygote. Of all capabilities only `CAP_SYS_ADMIN`
-/// over its own user namespace stays, because pointing children at a pid namespace needs it. The
+/// Restricts a process that is about to become a zygote. Of all capabilities it keeps
+/// `CAP_SYS_ADMIN` over its own user namespace, because `setns` into a pid namespace needs it. The
 /// allow-list is loaded here, before any module of the template is imported.
 ///
-/// There is no Landlock domain yet: one that is made here knows nothing of the roots that children
-/// will have, and would keep them from moving files from one directory to another.
+/// No Landlock domain is made here: its rules would name the zygote's root, not those of its
+/// children, and keep the children from moving files from one directory to another.
 pub fn confine_zygote(filter: &[Instruction]) -> Result<(), Errno> {
     enter::keep_capabilities(CAP_SYS_ADMIN)?;
-    enter::no_new_privileges()?;
+    sys::set_no_new_privileges()?;
     sys::load_filter(filter)
 }
 
 /// The C library's `_Fork`, or its `fork`.
 pub type Fork = unsafe extern "C" fn() -> i32;
 
-/// Memory that must differ from child to child, such as the state of a generator of random numbers.
+/// A range of memory that must differ between children, such as the state of a random number
+/// generator.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Where it begins.
+    /// The address of its first byte.
     pub address: usize,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub size: usize,
 }
 
-/// How a child that could not enter its enclosure ends.
+/// The exit status of a child that could not enter its enclosure.
 const EXIT_NOT_ENTERED: i32 = 121;
 
-/// How a child ends that could not be told from its siblings.
+/// The exit status of a child whose random state could not be made its own.
 const EXIT_NOT_RESEEDED: i32 = 123;
 
-/// Forks a child for each entry request. Returns 1 in every child, which is locked in by then and has
-/// random bytes of its own in each of `spans`; in the zygote 0 when the zone master asks no more, or a
-/// negative error number.
+/// Forks a child for each entry request. Returns 1 in every child, which is locked in by then and
+/// has random bytes of its own in each of `spans`. Returns in the zygote 0 when the zone master has
+/// closed its end for writing, or a negative error number.
 ///
-/// The zygote never leaves this loop, so it writes to none of the pages that it shares with its
-/// children.
+/// The zygote stays in this loop of native code, so it writes to almost none of the pages that it
+/// shares with its children; a page that either side writes to is copied.
 ///
 /// # Safety
 /// `fork` must fork this process, which must have one thread. There must be `span_count` spans at
-/// `spans`, each of memory in which any bytes make sense to those who use it.
+/// `spans`. Nothing may hold a reference to the bytes of a span, and any bytes must be valid there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silica_zygote_serve(
     socket: i32,
@@ -264,19 +286,20 @@ pub unsafe extern "C" fn silica_zygote_serve(
             Ok(None) => return 0,
             Err(errno) => return -errno.0,
         };
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller vouches that it forks this process, and that there is one thread.
         let pid = unsafe { fork() };
         if pid == 0 {
             enter_or_exit(&entry);
             if span_count > 0 {
-                // SAFETY: the caller vouches for them.
+                // SAFETY: the caller vouches that there are `span_count` of them, and does not
+                // change them.
                 let spans = unsafe { core::slice::from_raw_parts(spans, span_count) };
-                // SAFETY: the caller vouches for what they hold.
+                // SAFETY: the caller vouches that any bytes are valid in each span.
                 unsafe { reseed_or_exit(spans) };
             }
             return 1;
         }
-        if let Err(errno) = tell_of_child(socket, &entry, pid) {
+        if let Err(errno) = report_child(socket, &entry, pid) {
             return -errno.0;
         }
     }
@@ -290,10 +313,11 @@ fn enter_or_exit(entry: &Entry) {
     }
 }
 
-/// In the child: fills the spans. One that cannot be told from its siblings must not live.
+/// In the child: fills the spans with random bytes. A child that would draw the same random numbers
+/// as its siblings exits instead.
 ///
 /// # Safety
-/// In each span any bytes must make sense to those who use it.
+/// Nothing may hold a reference to the bytes of a span, and any bytes must be valid there.
 unsafe fn reseed_or_exit(spans: &[Span]) {
     for span in spans {
         let mut filled = 0;
@@ -308,9 +332,9 @@ unsafe fn reseed_or_exit(spans: &[Span]) {
     }
 }
 
-/// Points back at the zygote's own pid namespace and tells the zone master. A negative `pid` is a
-/// fork that failed.
-fn tell_of_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
+/// In the zygote, after a fork: points the next fork back at its own pid namespace and reports the
+/// child to the zone master. A negative `pid` is a fork that failed.
+fn report_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
     entry.close();
     let status = if pid < 0 { EAGAIN.0 } else { 0 };
     let notice = Notice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
@@ -318,8 +342,8 @@ fn tell_of_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
     sys::send(socket, bytes_of(&notice)).map(drop)
 }
 
-/// Waits for an entry request and points the next fork at its enclosure; reaps children meanwhile. None:
-/// the zone master asks no more, or has gone.
+/// Waits for an entry request and points the next fork at its pid namespace; reaps children
+/// meanwhile. Returns `None` when the zone master has closed its end.
 fn wait(socket: i32) -> Result<Option<Entry>, Errno> {
     loop {
         let signals = CHILD_SIGNALS.load(Ordering::Relaxed);
@@ -341,6 +365,7 @@ fn report_exits(socket: i32, signals: i32) {
     while sys::read(signals, &mut drained).is_ok() {}
     while let Some((pid, status)) = sys::reap() {
         let notice = Notice { kind: NOTICE_EXITED, pid, status, ..Notice::default() };
+        // If the zone master has gone, the kernel ends this process too.
         let _ = sys::send(socket, bytes_of(&notice));
     }
 }
@@ -356,7 +381,7 @@ fn take_request(socket: i32) -> Result<Option<Entry>, Errno> {
         .and_then(|entry| sys::setns(entry.pid_namespace(), CLONE_NEWPID).map(|()| entry));
     match aimed {
         Ok(entry) if length == size_of::<EntryRequest>() => Ok(Some(entry)),
-        // An enclosure that died meanwhile, or a request that makes no sense: that is its end, not ours.
+        // The enclosure has died meanwhile, or the request is malformed: only this request fails.
         other => {
             for &fd in &fds[..count] {
                 sys::close(fd);

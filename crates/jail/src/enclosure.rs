@@ -149,7 +149,7 @@ pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
     // since at the end of a process the kernel looks at all others of its group.
     if sys::close_all_but(master.as_fd()).is_err()
         || rustix::process::setsid().is_err()
-        || silica_gate::forsake_bounds().is_err()
+        || silica_gate::empty_bounding_set().is_err()
     {
         sys::exit_now(1)
     }
@@ -208,7 +208,7 @@ fn finish(order: &Order, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), Zone
     }
     step(Step::Inputs, &|| mount_inputs(&order.inputs, inputs))?;
     step(Step::Lock, &|| {
-        silica_gate::forsake().map_err(|errno| io::Error::from_raw_os_error(errno.0))
+        silica_gate::drop_privileges().map_err(|errno| io::Error::from_raw_os_error(errno.0))
     })
 }
 
@@ -395,7 +395,7 @@ fn pivot() -> io::Result<()> {
 /// keeps only the calls of reaping.
 fn shut_in(filter: &[Instruction]) -> io::Result<()> {
     sys::close_all()?;
-    silica_gate::keep_calls(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
+    silica_gate::load_init_filter(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
 }
 
 /// Collects every orphan of the sandbox, for as long as the sandbox lives.
