@@ -10,7 +10,7 @@ use crate::sys::{self, EIO, EPIPE, Errno, Instruction};
 use crate::verify;
 use crate::zygote::{Entry, NAMESPACES};
 
-/// The steps of entering, in order; a refusal names the one that failed.
+/// The steps of entering, in order; a failure names the one that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
@@ -51,7 +51,7 @@ impl Step {
         Self::Verify,
     ];
 
-    /// The name used in errors and in the refusal frame.
+    /// The name used in errors and in the frame `refused`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cgroup => "enter-cgroup",
@@ -69,7 +69,7 @@ impl Step {
 }
 
 /// The step that failed, and the kernel's error.
-pub(crate) type Refusal = (Step, Errno);
+pub(crate) type EntryFailure = (Step, Errno);
 
 /// Which filters `enter` still has to load.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ pub enum FinalFilter<'a> {
 ///
 /// The caller must already run in the enclosure's pid namespace. On an error the process is partly
 /// moved and partly restricted, and must end at once.
-pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), Refusal> {
+pub fn enter(entry: &Entry, filter: FinalFilter<'_>) -> Result<(), EntryFailure> {
     step(entry, Step::Cgroup, || hide().and_then(|()| join_cgroups(entry)))?;
     step(entry, Step::Namespaces, || join_namespaces(entry))?;
     step(entry, Step::Ids, || sys::set_ids(entry.request.uid, entry.request.gid))?;
@@ -130,7 +130,7 @@ fn step(
     entry: &Entry,
     step: Step,
     action: impl FnOnce() -> Result<(), Errno>,
-) -> Result<(), Refusal> {
+) -> Result<(), EntryFailure> {
     if entry.request.fail_at == step as u32 {
         return Err((step, EIO));
     }
@@ -276,7 +276,7 @@ const NO_MORE_ENTERING: [Instruction; 10] = [
 ];
 
 /// Reports the failed step to the host over the control socket, as a frame of the guest protocol.
-pub fn report_refusal(entry: &Entry, (step, errno): Refusal) {
+pub fn report_failure(entry: &Entry, (step, errno): EntryFailure) {
     let mut head = [0_u8; 128];
     // A frame begins with two lengths, of its head and of a body; there is no body.
     let mut length = 8;

@@ -22,13 +22,14 @@ mod zygote;
 
 pub use arena::{silica_arena_alloc, silica_arena_free, silica_arena_reserve};
 pub use enter::{
-    FinalFilter, Step, drop_privileges, empty_bounding_set, enter, load_init_filter, report_refusal,
+    FinalFilter, Step, drop_privileges, empty_bounding_set, enter, load_init_filter, report_failure,
 };
 pub use libraries::{EachLibrary, Library, silica_gather_libraries};
 pub use sys::{Errno, Instruction};
 pub use zygote::{
-    ENTRY_FDS_MAX, Entry, EntryRequest, Fork, NAMESPACES, NOTICE_EXITED, NOTICE_FORKED, Notice,
-    RLIMITS_MAX, Rlimit, Span, confine_zygote, silica_zygote_lock, silica_zygote_serve,
+    ChildNotice, ENTRY_FDS_MAX, Entry, EntryRequest, Fork, NAMESPACES, NOTICE_EXITED,
+    NOTICE_FORKED, RLIMITS_MAX, Rlimit, Span, confine_zygote, silica_zygote_lock,
+    silica_zygote_serve,
 };
 
 /// The precompiled `core` names this symbol in its unwind tables; nothing here unwinds.

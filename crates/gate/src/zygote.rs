@@ -136,7 +136,7 @@ impl Entry {
 /// A zygote's message to the zone master about one of its children.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Notice {
+pub struct ChildNotice {
     /// `NOTICE_FORKED` or `NOTICE_EXITED`.
     pub kind: u32,
     /// The child, in the zone's pid namespace.
@@ -169,10 +169,10 @@ unsafe trait Message: Copy {}
 unsafe impl Message for EntryRequest {}
 
 // SAFETY: `repr(C)`, integers only: 4 + 4 + 8 + 4 + 4 bytes, a multiple of 8, without gaps.
-unsafe impl Message for Notice {}
+unsafe impl Message for ChildNotice {}
 
 const _: () = assert!(size_of::<EntryRequest>() == 8 + 7 * 8 + RLIMITS_MAX * 16 + 6 * 4);
-const _: () = assert!(size_of::<Notice>() == 24);
+const _: () = assert!(size_of::<ChildNotice>() == 24);
 
 fn bytes_of<T: Message>(value: &T) -> &[u8] {
     // SAFETY: without padding every byte is initialised; the slice covers exactly the borrowed
@@ -198,7 +198,7 @@ impl EntryRequest {
     }
 }
 
-impl Notice {
+impl ChildNotice {
     /// Reads a notice from a packet of exactly its size.
     pub fn from_bytes(packet: &[u8]) -> Option<Self> {
         let mut notice = Self::default();
@@ -307,8 +307,8 @@ pub unsafe extern "C" fn silica_zygote_serve(
 
 /// In the child: enters the enclosure and locks in.
 fn enter_or_exit(entry: &Entry) {
-    if let Err(refusal) = enter::enter(entry, FinalFilter::Inherited) {
-        enter::report_refusal(entry, refusal);
+    if let Err(failure) = enter::enter(entry, FinalFilter::Inherited) {
+        enter::report_failure(entry, failure);
         sys::exit_group(EXIT_NOT_ENTERED)
     }
 }
@@ -337,7 +337,8 @@ unsafe fn reseed_or_exit(spans: &[Span]) {
 fn report_child(socket: i32, entry: &Entry, pid: i32) -> Result<(), Errno> {
     entry.close();
     let status = if pid < 0 { EAGAIN.0 } else { 0 };
-    let notice = Notice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
+    let notice =
+        ChildNotice { kind: NOTICE_FORKED, pid, id: entry.request.id, status, reserved: 0 };
     sys::setns(OWN_PID_NAMESPACE.load(Ordering::Relaxed), CLONE_NEWPID)?;
     sys::send(socket, bytes_of(&notice)).map(drop)
 }
@@ -364,7 +365,7 @@ fn report_exits(socket: i32, signals: i32) {
     let mut drained = [0; 128];
     while sys::read(signals, &mut drained).is_ok() {}
     while let Some((pid, status)) = sys::reap() {
-        let notice = Notice { kind: NOTICE_EXITED, pid, status, ..Notice::default() };
+        let notice = ChildNotice { kind: NOTICE_EXITED, pid, status, ..ChildNotice::default() };
         // If the zone master has gone, the kernel ends this process too.
         let _ = sys::send(socket, bytes_of(&notice));
     }
@@ -388,7 +389,7 @@ fn take_request(socket: i32) -> Result<Option<Entry>, Errno> {
             }
             let status = other.err().unwrap_or(EINVAL).0;
             let notice =
-                Notice { kind: NOTICE_FORKED, pid: -1, id: request.id, status, reserved: 0 };
+                ChildNotice { kind: NOTICE_FORKED, pid: -1, id: request.id, status, reserved: 0 };
             sys::send(socket, bytes_of(&notice))?;
             wait(socket)
         }

@@ -1,9 +1,11 @@
-//! Control groups: v1, v2 and the mix of both, behind one set of verbs.
+//! Control groups: v1, v2 and the mix of both, behind one set of functions.
 //!
-//! The host side (`host`) finds the controllers, makes the zone's own group once, while it still has
-//! the privilege, and hands it to the zone's user. From then on the zone master makes, limits, reads
-//! and removes one group per sandbox without any privilege on the host.
-//! Tests: `tests/it/engine/limits.rs`, `tests/it/jail/ordinary_user.rs`.
+//! `host` runs with the rights of the user who starts Silica: it finds the controllers, makes the
+//! zone's own group and gives it to the zone's user. From then on the zone master makes, limits,
+//! reads and removes one group per sandbox without any privilege on the host.
+//!
+//! The real groups are tested by `limits` and `stock` in the integration tests, and in virtual
+//! machines.
 
 pub mod host;
 mod meter;
@@ -47,7 +49,7 @@ impl Controller {
     }
 }
 
-/// Which interface a hierarchy speaks.
+/// The interface of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
@@ -57,7 +59,7 @@ pub enum Version {
     V2,
 }
 
-/// What a group allows.
+/// The limits of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLimits {
     pub(crate) memory_bytes: u64,
@@ -66,11 +68,12 @@ pub(crate) struct GroupLimits {
     pub(crate) cpu_millis: u32,
 }
 
-/// One hierarchy with the zone's own directory in it.
+/// A hierarchy, and the zone's own group in it.
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
     pub(crate) version: Version,
     pub(crate) controllers: Vec<Controller>,
+    /// The directory of the zone's own group.
     pub(crate) directory: OwnedFd,
 }
 
@@ -86,20 +89,20 @@ pub(crate) struct Groups {
     pub(crate) hierarchies: Vec<Hierarchy>,
 }
 
-/// What may be charged to a group that serves again: the kernel gives some of what it has charged back only
-/// later, and keeps a little of it for each processor.
+/// The most memory that may be charged to a group that is used again. It is not zero because the
+/// kernel uncharges some memory late, and keeps a small reserve for each processor.
 const CHARGED_BYTES_MAX: u64 = 1 << 20;
 
-/// The length of a processor accounting period: the kernel's default, so that v1 need not be told.
+/// The period of a processor quota. It is the kernel's default, so that it need not be set in v1.
 const CPU_PERIOD_US: u64 = 100_000;
 
 impl Groups {
-    /// Whether some hierarchy has the controller.
+    /// Whether a hierarchy has the controller.
     pub(crate) fn has(&self, controller: Controller) -> bool {
         self.hierarchies.iter().any(|hierarchy| hierarchy.has(controller))
     }
 
-    /// Whether swap is limited along with memory, or there is none to use.
+    /// Whether swap is limited along with memory, or the host has none.
     pub(crate) fn limits_swap(&self) -> bool {
         let no_swap =
             std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() < 2);
@@ -153,13 +156,13 @@ impl Groups {
         Ok(())
     }
 
-    /// Opens the files through which a process moves itself into the group.
-    pub(crate) fn doors(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
+    /// Opens `cgroup.procs` of each hierarchy, by which a process moves itself into the group.
+    pub(crate) fn procs_fds(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
         let open = |hierarchy| open_file(hierarchy, name, "cgroup.procs", OFlags::WRONLY);
         self.hierarchies.iter().map(open).collect()
     }
 
-    /// Opens what tells the group's use, as far as the kernel has it.
+    /// Opens the files that report the group's usage, as far as the kernel has them.
     pub(crate) fn meter(&self, name: &str) -> io::Result<Meter> {
         let mut gauges = Vec::new();
         for hierarchy in &self.hierarchies {
@@ -174,32 +177,35 @@ impl Groups {
         Ok(Meter::new(gauges))
     }
 
-    /// Whether the kernel counts no process in the group, nor one on its way out; false where it does not count.
-    /// This is a counter; a list of processes that is read twice is not made anew.
+    /// Whether no process is in the group, nor one that is exiting; false if no controller counts
+    /// them. It reads the counter `pids.current` and not `cgroup.procs`: in v1 the kernel may
+    /// answer a second reading of that list from a copy.
     pub(crate) fn is_vacant(&self, name: &str) -> bool {
         let mut counting = self.hierarchies.iter().filter(|one| one.has(Controller::Pids));
         counting.any(|hierarchy| read_number(hierarchy, name, "pids.current").ok() == Some(0))
     }
 
-    /// Whether next to no memory is charged to the group, held or swapped out, which may come back.
-    pub(crate) fn is_paid(&self, name: &str) -> bool {
+    /// Whether at most `CHARGED_BYTES_MAX` are charged to the group, of memory and of swap.
+    pub(crate) fn has_little_charged(&self, name: &str) -> bool {
         let little = |result: io::Result<u64>| result.is_ok_and(|bytes| bytes <= CHARGED_BYTES_MAX);
-        let paid = |hierarchy: &Hierarchy| {
+        let has_little = |hierarchy: &Hierarchy| {
+            // What is swapped out would come back into the memory of the next sandbox.
             let (held, with_swap) = match hierarchy.version {
                 Version::V1 => ("memory.usage_in_bytes", "memory.memsw.usage_in_bytes"),
                 Version::V2 => ("memory.current", "memory.swap.current"),
             };
             let swap = match read_number(hierarchy, name, with_swap) {
-                // The kernel was built without that accounting.
+                // The kernel was built without accounting of swap.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
                 other => other,
             };
             little(read_number(hierarchy, name, held)) && little(swap)
         };
-        self.hierarchies.iter().filter(|one| one.has(Controller::Memory)).all(paid)
+        self.hierarchies.iter().filter(|one| one.has(Controller::Memory)).all(has_little)
     }
 
-    /// Removes the group; `Busy` errors are the caller's to try again.
+    /// Removes the group. While its last process exits the kernel answers `EBUSY`; the caller tries
+    /// again later.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         let mut result = Ok(());
         for hierarchy in &self.hierarchies {
@@ -212,10 +218,12 @@ impl Groups {
     }
 }
 
-/// v1 wants memory+swap never below memory: lower memory first, raise swap first.
+/// Sets the limits of memory and of memory with swap in v1. The kernel never lets the second be
+/// below the first: to lower them the first is set first, to raise them the second.
 fn limit_memory_v1(hierarchy: &Hierarchy, name: &str, bytes: u64) -> io::Result<()> {
     let set = |file: &str| write_file(hierarchy, name, file, &bytes.to_string());
-    let (memory, both) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
+    let memory = "memory.limit_in_bytes";
+    let both = "memory.memsw.limit_in_bytes";
     match set(memory) {
         Ok(()) => optional(set(both)),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -226,7 +234,7 @@ fn limit_memory_v1(hierarchy: &Hierarchy, name: &str, bytes: u64) -> io::Result<
     }
 }
 
-/// Forgives a missing control file: the kernel was built without that accounting.
+/// Ignores that a control file is missing: the kernel was built without that accounting.
 fn optional(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -240,8 +248,8 @@ fn open_file(hierarchy: &Hierarchy, name: &str, file: &str, flags: OFlags) -> io
     Ok(rustix::fs::openat(hierarchy.directory.as_fd(), path, flags, Mode::empty())?)
 }
 
-/// Opens the file of a gauge: to be written to as well if it may be told to start over, which not every
-/// kernel has.
+/// Opens the file of a gauge. That of the peak is opened for writing too, if it can be: writing
+/// resets it, since Linux 6.12 in v2.
 fn open_gauge(hierarchy: &Hierarchy, name: &str, gauge: Gauge, file: &str) -> io::Result<OwnedFd> {
     if gauge == Gauge::MemoryPeak
         && let Ok(opened) = open_file(hierarchy, name, file, OFlags::RDWR)

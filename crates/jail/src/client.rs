@@ -1,5 +1,5 @@
-//! The engine's end of a zone: starting it, speaking to it, and clearing up after dead ones.
-//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/leftovers.rs`.
+//! The engine's end of a zone: starting it, exchanging messages with it, and removing what dead
+//! zones have left behind.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -13,37 +13,40 @@ use std::time::Duration;
 
 use crate::cgroup::host::{self, CgroupParent};
 use crate::protocol::{
-    self, Message, NumberedRequest, PACKET_BYTES_MAX, ZoneConfig, ZoneEvent, ZoneFacts,
-    ZoneFailure, ZoneReply, ZoneRequest,
+    self, NumberedRequest, PACKET_BYTES_MAX, ZoneConfig, ZoneEvent, ZoneFacts, ZoneFailure,
+    ZoneMessage, ZoneReply, ZoneRequest,
 };
+use crate::zone::layout::{self, Mounts, Programs};
 
 /// How a zone is to be started.
 #[derive(Clone, Debug)]
 pub struct ZoneOptions {
     /// The program whose process becomes the zone, and its arguments.
     pub program: (PathBuf, Vec<String>),
-    /// Where lock files of running zones are kept.
+    /// The directory of the lock files of running zones.
     pub run_directory: PathBuf,
-    /// What of the host's offers to use.
+    /// Which features of the host to use.
     pub use_of_host: UseOfHost,
 }
 
-/// What of the host's offers to use; tests take some away to see that the rest is told truthfully.
+/// Which features of the host to use, where it has them. Tests turn some off to check that the
+/// containment report says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UseOfHost {
-    /// Limit by cgroups where there are any.
+    /// Limit sandboxes by cgroups.
     pub cgroups: bool,
-    /// Give each sandbox a host user id of its own where that is possible.
+    /// Give each sandbox a host user id of its own.
     pub unique_ids: bool,
 }
 
-/// Why a zone could not be started or spoken to.
+/// Why a zone could not be started or a message not be exchanged with it.
 #[derive(Debug, thiserror::Error)]
 pub enum ZoneError {
     /// The run directory or its locks cannot be used.
     #[error("cannot use the run directory {0}")]
     RunDirectory(PathBuf, #[source] io::Error),
-    /// No range of host ids could be had. Going on without would run guests under our own id.
+    /// No range of host ids could be reserved. Without one the guests would run under the user id
+    /// of this process.
     #[error("cannot reserve a range of host user ids in {ID_LOCKS}")]
     Ids(#[source] io::Error),
     /// The process could not be started.
@@ -52,30 +55,30 @@ pub enum ZoneError {
     /// The zone could not set itself up.
     #[error("the zone could not be set up at step {}", .0.step)]
     Setup(#[source] ZoneFailure),
-    /// The conversation broke off.
+    /// The zone closed its socket.
     #[error("the zone process ended unexpectedly")]
     Gone,
     /// A request does not fit into one packet.
     #[error("the request is longer than {PACKET_BYTES_MAX} bytes")]
     TooLong,
     /// The socket failed.
-    #[error("cannot speak to the zone process")]
+    #[error("cannot exchange messages with the zone process")]
     Socket(#[source] io::Error),
 }
 
-/// What comes from a zone.
+/// A message of a zone.
 #[derive(Debug)]
 pub enum Incoming {
     /// The reply to a request, with its descriptors.
     Reply {
         /// The request's number.
         number: u64,
-        /// The outcome.
+        /// The reply, or why the request failed.
         result: Result<ZoneReply, ZoneFailure>,
-        /// What came along.
+        /// The descriptors that came with it.
         fds: Vec<OwnedFd>,
     },
-    /// Something that happened.
+    /// An event that no request asked for.
     Event(ZoneEvent),
 }
 
@@ -91,7 +94,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Clears up after dead zones, then starts one and waits until it is ready.
+    /// Removes what dead zones have left behind, then starts a zone and waits until it is ready.
     pub fn start(options: &ZoneOptions) -> Result<Self, ZoneError> {
         let in_directory = |error| ZoneError::RunDirectory(options.run_directory.clone(), error);
         let mut slot = Slot::take(&options.run_directory).map_err(in_directory)?;
@@ -104,7 +107,8 @@ impl Zone {
         slot.record(&cgroups).map_err(in_directory)?;
         match Self::spawn(options, &slot, &cgroups, ids.as_ref()) {
             Ok((socket, process, facts)) => Ok(Self::assemble(socket, process, facts, slot, ids)),
-            // Some containers hold the capability and still refuse to map a range.
+            // In some containers this process has the capabilities and the kernel still refuses to
+            // map a range. The containment report then says that ids are not unique.
             Err(ZoneError::Setup(failure)) if ids.is_some() && failure.step == "zone-ids" => {
                 drop(ids);
                 let (socket, process, facts) = Self::spawn(options, &slot, &cgroups, None)?;
@@ -139,7 +143,8 @@ impl Zone {
             .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
-            // Ctrl-C in a terminal goes to the whole group; it is for the engine to decide.
+            // Ctrl-C in a terminal signals the whole process group; only the engine shall react to
+            // it.
             .process_group(0)
             .spawn()
             .map_err(ZoneError::Spawn)?;
@@ -154,18 +159,18 @@ impl Zone {
             .map_err(ZoneError::Socket)?
             .ok_or(ZoneError::Gone)?;
         match protocol::parse(&packet[..length]).map_err(ZoneError::Socket)? {
-            Message::Ready(facts) => Ok((socket, process, facts)),
-            Message::Failed(failure) => Err(ZoneError::Setup(failure)),
-            Message::Reply { .. } | Message::Event(_) => Err(ZoneError::Gone),
+            ZoneMessage::Ready(facts) => Ok((socket, process, facts)),
+            ZoneMessage::Failed(failure) => Err(ZoneError::Setup(failure)),
+            ZoneMessage::Reply { .. } | ZoneMessage::Event(_) => Err(ZoneError::Gone),
         }
     }
 
-    /// What the zone enforces for all its sandboxes.
+    /// Returns what the zone enforces for all its sandboxes.
     pub fn facts(&self) -> &ZoneFacts {
         &self.facts
     }
 
-    /// The id of the process that waits for the zone master.
+    /// Returns the id of the launcher process, which waits for the zone master.
     pub fn process_id(&self) -> u32 {
         self.process_id
     }
@@ -191,30 +196,30 @@ impl Zone {
             .map_err(ZoneError::Socket)?
             .ok_or(ZoneError::Gone)?;
         match protocol::parse(&packet[..length]).map_err(ZoneError::Socket)? {
-            Message::Reply { number, result } => Ok(Incoming::Reply { number, result, fds }),
-            Message::Event(event) => Ok(Incoming::Event(event)),
-            Message::Failed(failure) => Err(ZoneError::Setup(failure)),
-            Message::Ready(_) => Err(ZoneError::Gone),
+            ZoneMessage::Reply { number, result } => Ok(Incoming::Reply { number, result, fds }),
+            ZoneMessage::Event(event) => Ok(Incoming::Event(event)),
+            ZoneMessage::Failed(failure) => Err(ZoneError::Setup(failure)),
+            ZoneMessage::Ready(_) => Err(ZoneError::Gone),
         }
     }
 
-    /// A buffer long enough for any message.
+    /// Returns a buffer long enough for any message.
     pub fn packet() -> Vec<u8> {
         vec![0; PACKET_BYTES_MAX]
     }
 
-    /// Tells the zone to end: everything in it dies, its groups go.
+    /// Closes the socket, upon which the zone ends: its processes die and its groups are removed.
     pub fn hang_up(&self) {
-        // A zone that has gone already needs no telling.
+        // It fails if the zone has ended already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
 
-/// How long the end of a zone is waited for before it is killed.
+/// How long `Zone::wait` waits for the zone to end before it kills it.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Zone {
-    /// Waits for the end of a zone that was told to, and kills it if it overstays.
+    /// Waits until the zone has ended after [`Zone::hang_up`], and kills it if it takes too long.
     pub fn wait(&self) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let process = self.process.lock();
@@ -224,11 +229,11 @@ impl Zone {
         });
         if let (Some(pidfd), Ok(patience)) = (pidfd, Timespec::try_from(END_PATIENCE)) {
             let mut watched = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
-            // On a failure the kill below settles it.
+            // On a failure the zone is killed below.
             let _ = poll(&mut watched, Some(&patience));
         }
         if !matches!(process.try_wait(), Ok(Some(_))) {
-            // It overstayed; the kernel ends everything below it.
+            // The kernel then kills the master, by its parent death signal, and all of the zone.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -242,7 +247,8 @@ impl Drop for Zone {
     }
 }
 
-/// Whether this process may hand out ids and cgroups, as root or with the same capabilities.
+/// Whether this process has the capabilities to map a range of ids, to give cgroups to another user
+/// and to make detached mounts.
 pub fn is_privileged() -> bool {
     use rustix::thread::CapabilitySet;
     let needed = CapabilitySet::SYS_ADMIN
@@ -252,18 +258,20 @@ pub fn is_privileged() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// A detached, read-only copy of a host file or directory for handing to a zone, `None` where this
-/// process may not make one and the zone must find it by path.
+/// Makes a detached, read-only mount of a host file or directory, to be sent to a zone. Returns
+/// `None` if this process may not; the zone then finds the file by its path.
 pub fn detach(path: &Path, executable: bool) -> io::Result<Option<OwnedFd>> {
     if !is_privileged() {
         return Ok(None);
     }
-    let tree = crate::zone::layout::clone_tree(path, false)?;
-    crate::zone::layout::freeze(&tree, executable)?;
+    let programs = if executable { Programs::Executable } else { Programs::NotExecutable };
+    let tree = layout::clone_tree(path, Mounts::One)?;
+    layout::freeze(&tree, programs)?;
     Ok(Some(tree))
 }
 
-/// A place among the zones of one run directory, held by a file lock for as long as this lives.
+/// The number of a zone among those of one run directory, reserved by a file lock until this is
+/// dropped.
 #[derive(Debug)]
 struct Slot {
     file: File,
@@ -277,11 +285,13 @@ const SLOTS_MAX: u32 = 256;
 const RECORD_BYTES_MAX: u64 = 64 * 1024;
 
 impl Slot {
-    /// Takes the first free slot; clears up after the zones of all free ones.
+    /// Reserves the first free slot, and removes the groups that the zones of free slots left
+    /// behind.
     fn take(directory: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let mut taken = None;
         for number in 0..SLOTS_MAX {
+            // Slots are taken from the lowest, so beyond the first unused one there is no record.
             let path = directory.join(format!("zone-{number}.lock"));
             let fresh = !path.exists();
             if fresh && taken.is_some() {
@@ -300,10 +310,15 @@ impl Slot {
                 taken = Some(Self { file, name });
             }
         }
-        taken.ok_or_else(|| io::Error::other("too many zones run over this directory already"))
+        taken.ok_or_else(|| {
+            io::Error::other(format!(
+                "{SLOTS_MAX} zones use this directory already; stop one first"
+            ))
+        })
     }
 
-    /// Notes where this zone makes its groups, for whoever has to clear up after it.
+    /// Records where this zone makes its groups, so that a later zone can remove them if this one
+    /// dies.
     fn record(&mut self, places: &[CgroupParent]) -> io::Result<()> {
         let paths: Vec<PathBuf> =
             places.iter().map(|place| place.parent.join(&self.name)).collect();
@@ -318,7 +333,7 @@ fn clear_recorded(file: &mut File) -> io::Result<()> {
     let mut record = String::new();
     file.take(RECORD_BYTES_MAX).read_to_string(&mut record)?;
     for path in serde_json::from_str::<Vec<PathBuf>>(&record).unwrap_or_default() {
-        // Nothing but a group of ours, whatever the file says.
+        // Whatever the file says, nothing but a group of Silica's is removed.
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("silica-")) {
             host::clear(&path)?;
         }
@@ -326,7 +341,8 @@ fn clear_recorded(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// A short stable number for a path (FNV-1a), to tell run directories apart in group names.
+/// Returns a short stable hash of a path (FNV-1a), which keeps the group names of different run
+/// directories apart.
 fn fingerprint(path: &Path) -> u32 {
     use std::os::unix::ffi::OsStrExt;
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -347,7 +363,7 @@ struct IdRange {
 const ID_RANGES_FIRST: u32 = 0x7000_0000;
 const ID_RANGES: u32 = 2048;
 
-/// Where the locks are kept: one place for the whole machine, open to root alone.
+/// The directory of the locks: one for the whole machine, open to root alone.
 const ID_LOCKS: &str = "/run/silica";
 
 impl IdRange {
@@ -364,6 +380,6 @@ impl IdRange {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        Err(io::Error::other("every range of ids is in use"))
+        Err(io::Error::other(format!("all {ID_RANGES} ranges are in use by other zones")))
     }
 }

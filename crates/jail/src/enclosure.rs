@@ -1,11 +1,13 @@
-//! An enclosure: the isolated place, made by its own first process from inside.
+//! An enclosure: the namespaces, file tree and limits of one sandbox, made from inside by its init.
 //!
-//! The zone master forks the init into new namespaces and writes its id map. There it waits, blank,
-//! until it is told for which template it is. It then builds its world step by step out of what the
-//! zone's root holds (`layers`), turns it into its root, and waits again. Up to here nothing is known of
-//! its customer, so all of it can be done ahead (`zone::stock`). The order brings the rest: inputs, and
-//! how much may be written. It then gives up everything and from then on only reaps.
-//! Tests: `tests/it/jail/failing.rs`, `tests/it/jail/containment.rs`.
+//! The zone master forks the init into new namespaces and writes its id map. The init waits for its
+//! [`Preparation`], which names a template. It then mounts its file tree step by step from the
+//! layers in the zone's root, makes that its root, and waits again. None of this depends on the
+//! sandbox, so all of it can be done ahead of time (`zone::init_pool`). The [`InitOrder`] brings
+//! the rest: the inputs, and how much may be written. Then the init drops all privileges, and from
+//! then on it only reaps.
+//!
+//! Its tests run real sandboxes: `failing` and `containment` in the integration tests.
 
 use std::ffi::CString;
 use std::io;
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use silica_gate::Instruction;
 
 use crate::protocol::{InputMount, ZoneFailure};
-use crate::zone::layout::{self, Template};
+use crate::zone::layout::{self, MountedTemplate};
 use crate::{protocol, sys};
 
 /// The id every guest has inside.
@@ -32,7 +34,7 @@ pub enum Step {
     Groups = 1,
     /// Forking the init into its namespaces (by the zone master).
     Fork = 2,
-    /// Joining the cgroups and closing the view on them.
+    /// Joining the cgroups and making a cgroup namespace, in which no other group is visible.
     Cgroup = 3,
     /// Writing the id maps (by the zone master) and taking the id.
     Ids = 4,
@@ -40,7 +42,7 @@ pub enum Step {
     Root = 5,
     /// Mounting the host's system directories over it.
     System = 6,
-    /// Mounting the bounded writable places.
+    /// Mounting the writable directories, which are limited in size.
     Writable = 7,
     /// Mounting /dev.
     Devices = 8,
@@ -48,13 +50,13 @@ pub enum Step {
     Proc = 9,
     /// Setting the kernel's per-user limits.
     UserLimits = 10,
-    /// Making it the root and forgetting the old one.
+    /// Making the new file tree the root and unmounting the old one.
     Pivot = 11,
     /// Setting the host name.
     Name = 12,
     /// Mounting the inputs.
     Inputs = 13,
-    /// Giving up every right.
+    /// Dropping all privileges.
     Lock = 14,
 }
 
@@ -98,40 +100,43 @@ impl Step {
     }
 }
 
-/// The namespaces the init is forked into. The network namespace comes from the zone's stock, and
-/// the cgroup namespace later, from inside, once the init sits in its group.
+/// The namespaces that are made when the init is forked. The network namespace is not one of them,
+/// since it may be used again (`zone::network`), nor is the cgroup namespace: its root is the group
+/// that the process is in when it is made, so the init makes it after it has joined its group.
 pub(crate) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// What an init builds whoever its customer will be. The doors of its groups lie beside the packet.
+/// What an init builds before it knows its sandbox. The `cgroup.procs` files of its group come with
+/// the packet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Preparation {
-    pub(crate) template: Template,
-    /// How much may be written, unless the order says something else.
+    pub(crate) template: MountedTemplate,
+    /// The size of the writable file system, unless the order changes it.
     pub(crate) disk_bytes: u64,
     pub(crate) fail_at: u32,
 }
 
-/// What its customer wants of it. If there are inputs, they follow beside a second packet.
+/// What an init builds for its sandbox. If there are inputs, their mounts come with a second
+/// packet.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct InitOrder {
     pub(crate) disk_bytes: u64,
     pub(crate) inputs: Vec<InputMount>,
     pub(crate) fail_at: u32,
 }
 
 impl Preparation {
-    /// Sends it to a blank init.
-    pub(crate) fn send(&self, init: &OwnedFd, doors: &[OwnedFd]) -> io::Result<()> {
-        protocol::send(init, self, &borrowed(doors))
+    /// Sends it to an init that has none.
+    pub(crate) fn send(&self, init: &OwnedFd, procs_fds: &[OwnedFd]) -> io::Result<()> {
+        protocol::send(init, self, &borrowed(procs_fds))
     }
 }
 
-impl Order {
-    /// Sends it to an init that has been told what to prepare.
+impl InitOrder {
+    /// Sends it to an init that has been sent its preparation.
     pub(crate) fn send(&self, init: &OwnedFd, inputs: &[OwnedFd]) -> io::Result<()> {
         protocol::send(init, self, &[])?;
         if inputs.is_empty() { Ok(()) } else { protocol::send(init, &(), &borrowed(inputs)) }
@@ -142,64 +147,70 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     fds.iter().map(AsFd::as_fd).collect()
 }
 
-/// The init's whole life: wait, build, wait, finish, report, reap. Never returns to the zone master's
-/// code. `filter` leaves it the calls of reaping; it was made once for all, from `INIT_RULES`.
+/// The main function of an init: wait, prepare, wait, finish, report, reap. Never returns to the
+/// zone master's code. `filter` was compiled from `INIT_RULES`, once for all inits.
 pub(crate) fn init(master: &OwnedFd, filter: &[Instruction]) -> ! {
-    // Nothing of the zone master's stays open while this waits, for minutes perhaps. In a group of its own,
-    // since at the end of a process the kernel looks at all others of its group.
+    // The init may wait for minutes, and must not keep the zone master's descriptors open: other
+    // processes wait for their closing. It gets a process group of its own, because when a process
+    // ends the kernel walks all processes of its group.
     if sys::close_all_but(master.as_fd()).is_err()
         || rustix::process::setsid().is_err()
         || silica_gate::empty_bounding_set().is_err()
     {
         sys::exit_now(1)
     }
-    let Some((preparation, doors)) = await_preparation(master) else { sys::exit_now(1) };
-    let prepared = prepare(&preparation, doors);
+    let Some((preparation, procs_fds)) = await_preparation(master) else { sys::exit_now(1) };
+    let prepared = prepare(&preparation, procs_fds);
     let Some((order, inputs)) = await_order(master) else { sys::exit_now(1) };
-    let finished = prepared.and_then(|place| {
+    let finished = prepared.and_then(|fds| {
         finish(&order, &inputs, preparation.disk_bytes)?;
-        Ok(place)
+        Ok(fds)
     });
     match finished {
-        Ok(place) => {
-            let sent = protocol::send(master, &Ok::<(), ZoneFailure>(()), &borrowed(&place));
-            if sent.is_ok() && shut_in(filter).is_ok() {
+        Ok(fds) => {
+            // Reported before the last lock, which closes the socket. The init has dropped its
+            // privileges by now.
+            let sent = protocol::send(master, &Ok::<(), ZoneFailure>(()), &borrowed(&fds));
+            if sent.is_ok() && restrict_to_reaping(filter).is_ok() {
                 reap_forever();
             }
             sys::exit_now(1)
         }
         Err(failure) => {
-            // The zone master sees the end of the process if this cannot be sent.
+            // If this cannot be sent, the zone master sees that the init has ended.
             let _ = protocol::send(master, &Err::<(), ZoneFailure>(failure), &[]);
             sys::exit_now(1)
         }
     }
 }
 
-/// Builds what needs no customer; returns the directory of the writable files and the namespaces, in
-/// the order the gate wants them.
-fn prepare(preparation: &Preparation, doors: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, ZoneFailure> {
+/// Builds what does not depend on the sandbox. Returns the directory of the writable file system,
+/// then the namespaces in the order of the gate.
+fn prepare(
+    preparation: &Preparation,
+    procs_fds: Vec<OwnedFd>,
+) -> Result<Vec<OwnedFd>, ZoneFailure> {
     let Preparation { template, disk_bytes, fail_at } = preparation;
     let step = |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(*fail_at, step, action);
-    // Under the zone's id still: v1 lets a process be moved only by its own user or root.
-    step(Step::Cgroup, &|| join_groups(&doors))?;
-    drop(doors);
+    // Before the change of ids: v1 lets a process be moved only by its own user or root.
+    step(Step::Cgroup, &|| join_groups(&procs_fds))?;
+    drop(procs_fds);
     step(Step::Ids, &|| sys::set_ids(GUEST_ID, GUEST_ID))?;
     step(Step::Root, &|| mount_root(template))?;
     step(Step::System, &|| mount_system(template))?;
     step(Step::Writable, &|| mount_writable(*disk_bytes))?;
     step(Step::Devices, &mount_devices)?;
     step(Step::Proc, &mount_proc)?;
-    let place = open_place().map_err(|error| ZoneFailure::new(Step::Writable.name(), &error))?;
-    // Before the pivot, since the new /proc has no such files.
+    let fds = open_fds().map_err(|error| ZoneFailure::new(Step::Writable.name(), &error))?;
+    // Before the pivot, since the new /proc, mounted with `subset=pid`, has no /proc/sys.
     step(Step::UserLimits, &set_user_limits)?;
     step(Step::Pivot, &pivot)?;
     step(Step::Name, &|| Ok(rustix::system::sethostname(b"sandbox")?))?;
-    Ok(place)
+    Ok(fds)
 }
 
-/// Does what the order asks beyond that, and gives up every right.
-fn finish(order: &Order, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), ZoneFailure> {
+/// Mounts the inputs, adapts the size of the writable file system, and drops all privileges.
+fn finish(order: &InitOrder, inputs: &[OwnedFd], disk_bytes: u64) -> Result<(), ZoneFailure> {
     let step =
         |step: Step, action: &dyn Fn() -> io::Result<()>| run_step(order.fail_at, step, action);
     if order.disk_bytes != disk_bytes {
@@ -224,16 +235,16 @@ pub(crate) fn run_step(
     action().map_err(|error| ZoneFailure::new(step.name(), &error))
 }
 
-/// Waits to be told what to build; `None` when the zone master has no use for it.
+/// Waits for the preparation; `None` if the zone master closes the socket.
 fn await_preparation(master: &OwnedFd) -> Option<(Preparation, Vec<OwnedFd>)> {
-    let (packet, doors) = protocol::receive_one(master).ok()??;
-    Some((protocol::parse(&packet).ok()?, doors))
+    let (packet, procs_fds) = protocol::receive_one(master).ok()??;
+    Some((protocol::parse(&packet).ok()?, procs_fds))
 }
 
-/// Waits for its customer; `None` if there will be none.
-fn await_order(master: &OwnedFd) -> Option<(Order, Vec<OwnedFd>)> {
+/// Waits for the order; `None` if the zone master closes the socket.
+fn await_order(master: &OwnedFd) -> Option<(InitOrder, Vec<OwnedFd>)> {
     let (packet, _) = protocol::receive_one(master).ok()??;
-    let order: Order = protocol::parse(&packet).ok()?;
+    let order: InitOrder = protocol::parse(&packet).ok()?;
     let inputs = match order.inputs.len() {
         0 => Vec::new(),
         _ => protocol::receive_one(master).ok()??.1,
@@ -241,36 +252,37 @@ fn await_order(master: &OwnedFd) -> Option<(Order, Vec<OwnedFd>)> {
     (inputs.len() == order.inputs.len()).then_some((order, inputs))
 }
 
-fn join_groups(doors: &[OwnedFd]) -> io::Result<()> {
-    for door in doors {
-        rustix::io::write(door, b"0")?;
+fn join_groups(procs_fds: &[OwnedFd]) -> io::Result<()> {
+    for procs_fd in procs_fds {
+        // 0 is the writing process itself; cgroups(7).
+        rustix::io::write(procs_fd, b"0")?;
     }
     sys::unshare(libc::CLONE_NEWCGROUP)
 }
 
-/// The one limit that the kernel counts per user namespace and that matters here: without user
-/// namespaces no other kind can be made inside either. The calls behind the others are refused.
+/// Forbids new user namespaces inside. Without one no process inside could make any other
+/// namespace, since it has no capabilities. The filter denies the calls to make one as well.
 fn set_user_limits() -> io::Result<()> {
     match std::fs::write("/proc/sys/user/max_user_namespaces", "0") {
-        // A kernel built without the feature has nothing to limit.
+        // The kernel was built without user namespaces.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-fn mount_root(template: &Template) -> io::Result<()> {
+fn mount_root(template: &MountedTemplate) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
     overlay(&[&template.guest, &template.root], layout::ENCLOSURE_ROOT, flags)
 }
 
-/// An overlay of its own for each sandbox: the pages stay shared, but locks and watches on the
-/// files do not cross from one sandbox to the next.
+/// Mounts an overlay. Each sandbox has overlays of its own: the page cache stays shared, but locks
+/// and watches on files do not cross from one sandbox to another.
 fn overlay(layers: &[&str], target: &str, flags: MountFlags) -> io::Result<()> {
     let options = CString::new(format!("lowerdir={},userxattr", layers.join(":")))?;
     Ok(rustix::mount::mount("overlay", target, "overlay", flags, Some(options.as_c_str()))?)
 }
 
-fn mount_system(template: &Template) -> io::Result<()> {
+fn mount_system(template: &MountedTemplate) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
     for (path, layer) in &template.system {
         let target = format!("{}{path}", layout::ENCLOSURE_ROOT);
@@ -279,12 +291,12 @@ fn mount_system(template: &Template) -> io::Result<()> {
     Ok(())
 }
 
-/// The writable places: the directory of the bounded file system, and where it is seen.
+/// The writable directories: their names in the writable file system, and their paths inside.
 pub(crate) const WRITABLE: [(&str, &str); 4] =
     [("workspace", "/workspace"), ("home", "/home/user"), ("tmp", "/tmp"), ("shm", "/dev/shm")];
 
-/// What the file system behind the writable places holds before anybody has made anything: its own directory
-/// and one for each place. No guest can remove one of them, since it sees them as mounts alone.
+/// How many inodes the writable file system has when it is new: its root and one for each
+/// directory. No guest can remove one of them, since inside each is a mount point.
 pub const WRITABLE_INODES: u64 = 1 + WRITABLE.len() as u64;
 
 /// One inode per this many bytes of writable space.
@@ -301,6 +313,7 @@ fn mount_writable(disk_bytes: u64) -> io::Result<()> {
     let options = writable_options(disk_bytes)?;
     let options = Some(options.as_c_str());
     rustix::mount::mount("tmpfs", layout::WRITABLE, "tmpfs", WRITABLE_FLAGS, options)?;
+    // The modes below must not be masked.
     let umask = rustix::process::umask(Mode::empty());
     for (name, _) in WRITABLE {
         let mode = if matches!(name, "tmp" | "shm") { 0o1777 } else { 0o755 };
@@ -308,6 +321,7 @@ fn mount_writable(disk_bytes: u64) -> io::Result<()> {
     }
     rustix::process::umask(umask);
     for (name, target) in WRITABLE {
+        // /dev/shm is below /dev, which is mounted later.
         if name != "shm" {
             bind(&format!("{}/{name}", layout::WRITABLE), target, OpenTreeFlags::empty())?;
         }
@@ -315,13 +329,13 @@ fn mount_writable(disk_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the writable places another bound; any of them stands for the file system behind all.
+/// Changes the size of the writable file system, by a remount of any directory of it.
 fn resize_writable(disk_bytes: u64) -> io::Result<()> {
-    let [(_, place), ..] = WRITABLE;
-    Ok(rustix::mount::mount_remount(place, WRITABLE_FLAGS, writable_options(disk_bytes)?)?)
+    let [(_, directory), ..] = WRITABLE;
+    Ok(rustix::mount::mount_remount(directory, WRITABLE_FLAGS, writable_options(disk_bytes)?)?)
 }
 
-/// Shows a tree of the zone's root below the enclosure's.
+/// Mounts a tree of the zone's root below the enclosure's.
 fn bind(source: &str, target: &str, more: OpenTreeFlags) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | more;
     let tree = rustix::mount::open_tree(CWD, source, flags)?;
@@ -352,8 +366,8 @@ fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
     if inputs.is_empty() {
         return Ok(());
     }
-    // The mount points need a place that can be written to: a small file system of their own,
-    // closed again before anybody else sees it.
+    // The root is read-only, so the mount points are made in a small file system of their own. It
+    // is made read-only before any guest runs.
     let directory = "/data/input";
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("tmpfs", directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
@@ -371,34 +385,36 @@ fn mount_inputs(inputs: &[InputMount], trees: &[OwnedFd]) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(directory, flags, c"")?)
 }
 
-/// Opens what others need of this enclosure. The namespaces are opened by the init itself, because it is
-/// closed to everybody else: its memory is a copy of the zone master's, so no guest may look into it,
-/// and the kernel would not let the zone master join them through a process it cannot trace.
-fn open_place() -> io::Result<Vec<OwnedFd>> {
+/// Opens the writable file system for the engine and the namespaces for processes that enter. The
+/// init opens its namespaces itself, since no other process may: its memory is a copy of the zone
+/// master's, so it is not dumpable, and the kernel lets a process join the namespaces of another
+/// through /proc only if it may trace it.
+fn open_fds() -> io::Result<Vec<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut place = vec![rustix::fs::open(layout::WRITABLE, flags, Mode::empty())?];
+    let mut fds = vec![rustix::fs::open(layout::WRITABLE, flags, Mode::empty())?];
     for (name, _) in silica_gate::NAMESPACES {
-        place.push(std::fs::File::open(format!("/proc/self/ns/{name}"))?.into());
+        fds.push(std::fs::File::open(format!("/proc/self/ns/{name}"))?.into());
     }
-    Ok(place)
+    Ok(fds)
 }
 
 fn pivot() -> io::Result<()> {
     rustix::process::chdir(layout::ENCLOSURE_ROOT)?;
-    // Both on one place: the old root ends up over the new one and is taken off; pivot_root(2).
+    // With the same path twice the old root is mounted over the new one, and is unmounted next;
+    // pivot_root(2).
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     Ok(rustix::process::chdir("/")?)
 }
 
-/// Closes everything, the socket to the master included (a dead init is seen by its pidfd), and
-/// keeps only the calls of reaping.
-fn shut_in(filter: &[Instruction]) -> io::Result<()> {
+/// Closes every descriptor, including the socket to the zone master, which learns of the init's
+/// death by SIGCHLD, and allows only the system calls of reaping.
+fn restrict_to_reaping(filter: &[Instruction]) -> io::Result<()> {
     sys::close_all()?;
     silica_gate::load_init_filter(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
 }
 
-/// Collects every orphan of the sandbox, for as long as the sandbox lives.
+/// Reaps every orphan of the sandbox until the sandbox ends.
 fn reap_forever() -> ! {
     loop {
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
@@ -406,13 +422,14 @@ fn reap_forever() -> ! {
     }
 }
 
-/// Gives a zygote the same view of files that its children will have, but nothing to write to.
-pub(crate) fn build_zygote_root(template: &Template) -> io::Result<()> {
+/// Builds the file tree of a zygote: the same paths that its children will have, read-only but for
+/// an empty /tmp.
+pub(crate) fn build_zygote_root(template: &MountedTemplate) -> io::Result<()> {
     mount_root(template)?;
     mount_system(template)?;
     bind(layout::DEVICES, "/dev", OpenTreeFlags::AT_RECURSIVE)?;
     bind("/proc", "/proc", OpenTreeFlags::empty())?;
-    // Modules look for a place for temporary files when they are imported.
+    // Some modules look for a directory for temporary files when they are imported.
     let target = format!("{}/tmp", layout::ENCLOSURE_ROOT);
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("tmpfs", target, "tmpfs", flags, Some(c"size=16m,mode=1777"))?;

@@ -1,7 +1,7 @@
-//! What the engine and the zone master say to each other, and the packets it travels in.
+//! The messages between the engine and the zone master, and the packets they are sent in.
 //!
-//! One packet of a `SOCK_SEQPACKET` socket is one message, as JSON, with its descriptors beside it.
-//! Requests carry a number that their reply repeats; events carry none.
+//! One packet of a `SOCK_SEQPACKET` socket is one message, as JSON, with its descriptors as
+//! ancillary data. Each request has a number, which its reply repeats; events have none.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,15 +22,16 @@ use crate::command::CommandLine;
 /// The longest packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 128 * 1024;
 
-/// The most descriptors beside one packet.
+/// The most descriptors that come with one packet.
 pub(crate) const PACKET_FDS_MAX: usize = 32;
 
-/// What is baked into an enclosure. Two enclosures with equal specifications are interchangeable.
+/// The template and the limits of an enclosure. Two enclosures with equal specifications are
+/// interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnclosureSpec {
     /// The template, by the name it was added under.
     pub template: String,
-    /// Memory of all processes and files together.
+    /// Memory of all processes and writable files together.
     pub memory_bytes: u64,
     /// Thousandths of one processor.
     pub cpu_millis: u32,
@@ -38,25 +39,25 @@ pub struct EnclosureSpec {
     pub processes: u32,
     /// Open files of one process.
     pub open_files: u32,
-    /// All writable files together.
+    /// Size of all writable files together.
     pub disk_bytes: u64,
-    /// One file.
+    /// Size of one file.
     pub file_bytes: u64,
-    /// Processor seconds of one process, for hosts without cgroups.
+    /// Processor seconds of one process, in force only on hosts without cgroups.
     pub cpu_seconds: u64,
 }
 
-/// Where a directory or file comes from.
+/// How the zone gets a directory or file of the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The next descriptor beside the packet is a detached mount of it.
+    /// By a detached mount: the next descriptor that comes with the packet.
     Mount,
-    /// The zone master finds it on the host by this path (it runs as the same user).
+    /// By this path on the host, as the same user; only in an unprivileged zone.
     Path(PathBuf),
 }
 
-/// A host directory shown at the same path inside.
+/// A directory of the host that has the same path inside.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SystemDirectory {
     /// Its path, on the host and inside.
@@ -65,16 +66,16 @@ pub struct SystemDirectory {
     pub source: Source,
 }
 
-/// What a template looks like to the jail.
+/// The file trees of a template.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TemplateLayers {
     /// Its name.
     pub name: String,
-    /// The layer above the root, with our code in the guest.
+    /// The layer over the root, with our own code of the guest.
     pub guest: Source,
     /// The root file tree.
     pub root: Source,
-    /// Host directories shown read-only.
+    /// Directories of the host, read-only inside.
     pub system: Vec<SystemDirectory>,
 }
 
@@ -104,15 +105,15 @@ pub struct Program {
 pub enum Origin {
     /// A fork of the template's zygote.
     Zygote,
-    /// A program of its own, never forked from anything warm.
+    /// A program of its own, started by `exec`.
     Program(Program),
 }
 
-/// What the engine asks for.
+/// A request of the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneRequest {
-    /// Makes a template known; descriptors in the order guest, root, system.
+    /// Adds a template. Descriptors: the mounts of guest, root and system, in this order.
     AddTemplate(TemplateLayers),
     /// Keeps a zygote of the template running from now on.
     StartZygote {
@@ -120,24 +121,24 @@ pub enum ZoneRequest {
         template: String,
         /// The program.
         program: Program,
-        /// Replace it after this many forks.
+        /// The number of forks after which it is replaced.
         forks_max: u64,
-        /// Replace it after this long.
+        /// The age at which it is replaced.
         age_ms_max: u64,
     },
-    /// Makes an enclosure; descriptors are the inputs. The reply brings the directory that
-    /// holds `workspace`, `home` and `tmp`, and a file for each gauge.
+    /// Makes an enclosure. Descriptors: the mounts of the inputs. The reply comes with the
+    /// directory that holds `workspace`, `home` and `tmp`, and with a file for each gauge.
     CreateEnclosure {
         /// The engine's number for it.
         enclosure: u64,
-        /// What is baked in.
+        /// Its template and limits.
         spec: EnclosureSpec,
         /// Read-only inputs.
         inputs: Vec<InputMount>,
         /// For tests: the step that fails.
         fail_at: u32,
     },
-    /// Puts an interpreter into an enclosure; descriptors are control, stdout, stderr.
+    /// Puts an interpreter into an enclosure. Descriptors: control, stdout, stderr.
     Enter {
         /// The enclosure.
         enclosure: u64,
@@ -155,8 +156,9 @@ pub enum ZoneRequest {
         /// The signal.
         signal: i32,
     },
-    /// Starts a command in an enclosure; descriptors are its report, then stdout, stderr and stdin as far
-    /// as its streams are pipes. How the start went is told by the report.
+    /// Starts a command in an enclosure. Descriptors: its report socket, then stdout, stderr and
+    /// stdin as far as its streams are pipes. The process reports on that socket how the start
+    /// went.
     StartCommand {
         /// The enclosure.
         enclosure: u64,
@@ -167,19 +169,20 @@ pub enum ZoneRequest {
         /// For tests: the step that fails.
         fail_at: u32,
     },
-    /// Sends a signal to a command and all processes of its group.
+    /// Sends a signal to a command and to all processes of its process group.
     SignalCommand {
         /// The command.
         command: u64,
         /// The signal.
         signal: i32,
     },
-    /// Kills everything in an enclosure; the reply comes when the kernel has been told.
+    /// Kills all processes of an enclosure. The reply comes when the signals have been sent.
     Kill {
         /// The enclosure.
         enclosure: u64,
     },
-    /// Ends an enclosure and everything in it; the reply comes when nothing is left, but for its group, empty, perhaps.
+    /// Ends an enclosure. The reply comes when nothing of it is left; its group may be kept, empty,
+    /// for another one.
     Destroy {
         /// The enclosure.
         enclosure: u64,
@@ -193,13 +196,13 @@ pub(crate) struct NumberedRequest {
     pub(crate) request: ZoneRequest,
 }
 
-/// Something that was asked for and could not be done.
+/// A step of a request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{step}: {message}")]
 pub struct ZoneFailure {
     /// The step that failed, by a stable name.
     pub step: String,
-    /// The system's reason.
+    /// Why, as a sentence.
     pub message: String,
     /// The error number, if there is one.
     pub errno: Option<i32>,
@@ -215,34 +218,34 @@ impl ZoneFailure {
     }
 }
 
-/// What the zone master says.
+/// A message of the zone master.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Message {
+pub(crate) enum ZoneMessage {
     Ready(ZoneFacts),
     Failed(ZoneFailure),
     Reply { number: u64, result: Result<ZoneReply, ZoneFailure> },
     Event(ZoneEvent),
 }
 
-/// The answer to a request.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneReply {
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// The enclosure stands. With it come its writable directory, and a file for each gauge.
+    /// The enclosure is ready. Descriptors: its writable directory, and a file for each gauge.
     Enclosure {
-        /// What measures it.
+        /// Its gauges.
         gauges: Vec<Gauge>,
-        /// What they show that is not to be counted.
+        /// What they show of other sandboxes, to be subtracted.
         before: Usage,
     },
-    /// The interpreter runs.
+    /// The interpreter or the command was forked.
     Entered,
 }
 
-/// Something that happened without being asked for.
+/// A change that no request asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneEvent {
@@ -250,20 +253,20 @@ pub enum ZoneEvent {
     KernelExited {
         /// The interpreter.
         kernel: u64,
-        /// How.
+        /// Its exit status or signal.
         exit: Exit,
     },
     /// A command ended.
     CommandExited {
         /// The command.
         command: u64,
-        /// How.
+        /// Its exit status or signal.
         exit: Exit,
         /// How many processes of the enclosure were killed for lack of memory since it started.
         oom_kills: u64,
     },
-    /// An enclosure's init ended without being told to. Kernels and commands that were killed along with
-    /// it have no event of their own.
+    /// An enclosure's init ended without a request to end it. Interpreters and commands that were
+    /// killed along with it have no event of their own.
     EnclosureExited {
         /// The enclosure.
         enclosure: u64,
@@ -279,7 +282,7 @@ pub enum ZoneEvent {
     ZygoteFailed {
         /// Its template.
         template: String,
-        /// Why, as far as it said.
+        /// The end of its standard error.
         reason: String,
     },
 }
@@ -288,9 +291,9 @@ pub enum ZoneEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Status(i32),
-    /// By this signal.
+    /// This signal killed it.
     Signal(i32),
 }
 
@@ -305,7 +308,7 @@ impl Exit {
     }
 }
 
-/// What a zone found and enforces, the same for all its sandboxes.
+/// What a zone enforces for all its sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneFacts {
     /// Whether each sandbox has a host user id of its own.
@@ -318,10 +321,10 @@ pub struct ZoneFacts {
     pub landlock: u32,
 }
 
-/// What the zone is started with.
+/// The configuration of a zone, the first packet to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ZoneConfig {
-    /// Names the zone's groups.
+    /// The name of the zone's groups.
     pub(crate) name: String,
     /// Where groups are made; empty for none.
     pub(crate) cgroups: Vec<CgroupParent>,
@@ -329,7 +332,7 @@ pub(crate) struct ZoneConfig {
     pub(crate) id_base: Option<u32>,
 }
 
-/// Two ends of a socket that keeps packets apart.
+/// Returns the two ends of a socket that keeps packets apart.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
@@ -379,9 +382,9 @@ pub(crate) fn receive(
     let flags = RecvFlags::CMSG_CLOEXEC;
     let received = loop {
         match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, flags) {
-            // Reset: the other side closed without reading all we sent. The kernel says so once,
-            // before it gives out what the other side had sent: its last words come with the next
-            // call.
+            // CONNRESET: the other side closed its end without reading all that was sent to it. The
+            // kernel reports that once, before it returns what the other side had sent; the next
+            // call gets that.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }
@@ -398,13 +401,14 @@ pub(crate) fn receive(
     Ok(Some((received.bytes, fds)))
 }
 
-/// Receives one packet into memory of its own length: for whoever receives but one, and would touch
-/// more pages to clear a buffer than for all else.
+/// Receives one packet into a buffer of its own length. For an init, which receives one or two
+/// packets in its life: clearing a buffer of the maximum would touch more pages than all its other
+/// work.
 pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut nothing = [0_u8; 0];
     let length = loop {
         match rustix::net::recv(&socket, &mut nothing, RecvFlags::PEEK | RecvFlags::TRUNC) {
-            // See `receive`.
+            // CONNRESET as in `receive`.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?.1,
         }

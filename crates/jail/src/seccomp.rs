@@ -1,8 +1,8 @@
 //! The system call filter: the rules as data, and the compiler from rules to BPF.
 //!
-//! Everything not named answers EPERM, unknown newer calls ENOSYS so that libraries fall back, and
-//! only a call of a foreign architecture kills: killing on every surprise loses honest runs.
-//! Tests: `tests/it/jail/containment.rs`.
+//! A call that no rule names fails with EPERM. A call that is newer than this build fails with
+//! ENOSYS, on which libraries fall back to an older one. Only a call of another architecture kills
+//! the process: killing on every unexpected call would end honest programs.
 
 mod compile;
 mod rules;
@@ -10,7 +10,9 @@ mod rules;
 mod tests;
 
 pub use compile::compile;
-pub use rules::{Action, Check, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule, Verdict, verdict};
+pub use rules::{
+    ArgumentCheck, CallAction, CallRule, CallVerdict, ENTERING_ONLY, HIGHEST_KNOWN, RULES, verdict,
+};
 
-/// The filter of the enclosure's init, which only ever reaps.
-pub(crate) const INIT_RULES: &[Rule] = rules::INIT_RULES;
+/// The rules of an enclosure's init, which only reaps.
+pub(crate) const INIT_RULES: &[CallRule] = rules::INIT_RULES;

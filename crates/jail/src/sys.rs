@@ -1,5 +1,6 @@
-//! The system calls that no crate we use wraps, one safe function each; the jail's only `unsafe`.
-#![expect(unsafe_code, reason = "the one place where the jail speaks to the kernel directly")]
+//! Safe wrappers of the system calls that no dependency wraps safely; the jail's only `unsafe`
+//! code.
+#![expect(unsafe_code, reason = "the one place where the jail makes system calls itself")]
 
 use std::ffi::CString;
 use std::io;
@@ -7,28 +8,35 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
-/// Which side of a fork this is.
+/// The side of a fork.
 pub(crate) enum Forked {
     /// The new process.
     Child,
-    /// The caller, with the child's pid and a descriptor for it.
-    Parent {
-        /// The child.
-        pid: Pid,
-        /// Its pidfd.
-        pidfd: OwnedFd,
-    },
+    /// The caller, with the child's pid and pidfd.
+    Parent { pid: Pid, pidfd: OwnedFd },
 }
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Forks into new namespaces (`CLONE_NEW*`, or none).
+/// The flags of clone(2) that [`fork_into`] takes.
+const NAMESPACE_FLAGS: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64;
+
+/// Forks into new namespaces (`CLONE_NEW*`, or none); other flags are an error.
 ///
-/// The calling process must have one thread: then the child is an ordinary copy that may do all the
-/// parent could. The zone's processes are written that way.
+/// The calling process must have one thread, as all processes of a zone have: a lock that another
+/// thread held would stay locked in the child.
 pub(crate) fn fork_into(namespaces: u64) -> io::Result<Forked> {
+    if namespaces & !NAMESPACE_FLAGS != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     let mut pidfd: libc::c_int = -1;
     let mut arguments = libc::clone_args {
         flags: namespaces | libc::CLONE_PIDFD as u64,
@@ -43,32 +51,35 @@ pub(crate) fn fork_into(namespaces: u64) -> io::Result<Forked> {
         set_tid_size: 0,
         cgroup: 0,
     };
-    // SAFETY: no CLONE_VM and no new stack, so the child runs on its own copy of this one; the
-    // structure and the pidfd it points to are live. One thread, so no lock is held by another.
+    // SAFETY: there is no CLONE_VM among the flags and no new stack, so the child runs on its own
+    // copy of this memory; the structure has the size given, and it and the pidfd it points to are
+    // live.
     let pid = check(unsafe {
         libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
     })?;
     let Some(pid) = Pid::from_raw(pid as i32) else {
         return Ok(Forked::Child);
     };
-    // SAFETY: on success in the parent the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: in the parent, on success, the kernel has stored a new descriptor, which nothing else
+    // owns.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Forked::Parent { pid, pidfd })
 }
 
-/// Joins a namespace, or points children at it.
+/// Joins a namespace; for a pid namespace only later children do; setns(2).
 pub(crate) fn setns(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
-    // SAFETY: plain numbers.
+    // SAFETY: plain numbers; the descriptor is borrowed and open.
     check(unsafe { libc::setns(namespace.as_raw_fd(), kind) }.into()).map(drop)
 }
 
-/// Leaves namespaces for new ones.
+/// Moves this process into new namespaces.
 pub(crate) fn unshare(namespaces: i32) -> io::Result<()> {
-    // SAFETY: plain numbers; descriptors and memory stay shared with nobody, there is one thread.
+    // SAFETY: a plain number; the call changes no memory.
     check(unsafe { libc::unshare(namespaces) }.into()).map(drop)
 }
 
-/// Takes one user and group id, real, effective and saved.
+/// Sets the real, effective and saved user and group id. The group first: without the old user id
+/// it could not be changed any more.
 pub(crate) fn set_ids(uid: u32, gid: u32) -> io::Result<()> {
     // SAFETY: plain numbers.
     check(unsafe { libc::setresgid(gid, gid, gid) }.into())?;
@@ -78,18 +89,18 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> io::Result<()> {
 
 /// Gives up all supplementary groups.
 pub(crate) fn drop_groups() -> io::Result<()> {
-    // SAFETY: a count of zero with a null list.
+    // SAFETY: with a count of zero the kernel does not read the list.
     check(unsafe { libc::setgroups(0, std::ptr::null()) }.into()).map(drop)
 }
 
-/// Makes /proc/self belong to this process again after a change of ids.
-pub(crate) fn set_dumpable(dumpable: bool) -> io::Result<()> {
-    // SAFETY: plain numbers.
-    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, i32::from(dumpable), 0, 0, 0) }.into())
-        .map(drop)
+/// Makes this process dumpable again, and so the owner of its files in /proc, after a change of
+/// ids.
+pub(crate) fn make_dumpable() -> io::Result<()> {
+    // SAFETY: this option takes plain numbers.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into()).map(drop)
 }
 
-/// Sets mount attributes on a detached tree or a mount and all below it.
+/// Sets attributes of a mount and of all mounts below it.
 pub(crate) fn mount_attributes(mount: BorrowedFd<'_>, set: u64) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {
@@ -101,7 +112,8 @@ pub(crate) fn mount_attributes(mount: BorrowedFd<'_>, set: u64) -> io::Result<()
     const AT_RECURSIVE: libc::c_int = 0x8000;
     let attributes = Attributes { set, clear: 0, propagation: 0, user_namespace: 0 };
     let empty = c"";
-    // SAFETY: the structure is `struct mount_attr` with its size; the path is an empty string.
+    // SAFETY: the structure is live and has the layout and the size of `struct mount_attr`; the
+    // path is a live empty string.
     check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -122,12 +134,13 @@ pub(crate) fn loopback_up() -> io::Result<()> {
         rustix::net::SocketType::DGRAM,
         None,
     )?;
-    // SAFETY: an all-zero `ifreq` is a value of that type.
+    // SAFETY: `ifreq` consists of integers and a union of integers and null pointers, so all zeros
+    // are a value of it.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which lives here.
+    // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which is live.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
         .map(drop)
 }
@@ -141,15 +154,16 @@ pub(crate) fn execute(
     let list = |items: &[CString]| -> Vec<*const libc::c_char> {
         items.iter().map(|item| item.as_ptr()).chain([std::ptr::null()]).collect()
     };
-    let (arguments, environment) = (list(arguments), list(environment));
-    // SAFETY: both lists end in null and point to strings that outlive the call.
+    let arguments = list(arguments);
+    let environment = list(environment);
+    // SAFETY: both lists end in null and point to NUL-terminated strings that outlive the call.
     unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
 }
 
-/// Ends this process without running anything of it.
+/// Ends this process at once, without destructors and exit handlers.
 pub(crate) fn exit_now(status: i32) -> ! {
-    // SAFETY: never returns and touches nothing.
+    // SAFETY: the call takes a plain number and does not return.
     unsafe { libc::_exit(status) }
 }
 
@@ -159,16 +173,16 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is live and exclusively held.
     unsafe { libc::sigemptyset(&raw mut set) };
-    // SAFETY: as above, and SIGCHLD is a valid signal.
+    // SAFETY: `set` is live and exclusively held, and SIGCHLD is a valid signal.
     unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
-    // SAFETY: `set` is live; the old mask is not asked for.
+    // SAFETY: `set` is live; the pointer for the old mask is null.
     let blocked =
         unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     check(blocked.into())?;
     let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
     // SAFETY: `set` is live; -1 asks for a new descriptor.
     let fd = check(unsafe { libc::signalfd(-1, &raw const set, flags) }.into())?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: the descriptor was just made, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -178,16 +192,16 @@ pub(crate) fn wait_for_child_signal() {
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is live and exclusively held.
     unsafe { libc::sigemptyset(&raw mut set) };
-    // SAFETY: as above, and SIGCHLD is a valid signal.
+    // SAFETY: `set` is live and exclusively held, and SIGCHLD is a valid signal.
     unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
-    // SAFETY: `set` is live; neither details nor a timeout are asked for.
+    // SAFETY: `set` is live; the pointers for details and to a timeout are null.
     unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), std::ptr::null()) };
 }
 
-/// The Landlock version the kernel offers, 0 for none.
+/// Returns the Landlock version of the kernel, 0 for none.
 pub fn landlock_version() -> u32 {
     const VERSION: libc::c_uint = 1;
-    // SAFETY: with this flag the kernel takes no structure and only answers its version.
+    // SAFETY: with this flag the structure must be null and the kernel only returns its version.
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -199,8 +213,8 @@ pub fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Takes over descriptor 0, which the process that started this one handed over as a socket, under
-/// another number, and leaves an empty standard input behind.
+/// Takes over standard input, which is a socket of the process that started this one, under another
+/// number, and puts /dev/null in its place.
 pub(crate) fn take_stdin() -> io::Result<OwnedFd> {
     let stdin = rustix::stdio::stdin();
     let taken = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
@@ -209,46 +223,50 @@ pub(crate) fn take_stdin() -> io::Result<OwnedFd> {
     Ok(taken)
 }
 
-/// Takes over descriptor 3, where the gate puts the control socket of a process that has entered, so
-/// that a program it becomes does not have it.
+/// Takes over descriptor 3, where the gate puts the control socket of a process that has entered,
+/// and makes it close on exec, so that the program does not inherit it.
 pub(crate) fn take_control() -> OwnedFd {
-    // SAFETY: the gate has just put it there, and nothing of this process knows the number.
+    // SAFETY: the gate has put a descriptor there and closed all others above 2; what owned one of
+    // that number before the fork is never dropped, since this process ends in `execve` or `_exit`.
     let control = unsafe { OwnedFd::from_raw_fd(3) };
-    // Fails only for a descriptor that is not open.
+    // This fails only for a descriptor that is not open.
     let _ = rustix::io::fcntl_setfd(&control, rustix::io::FdFlags::CLOEXEC);
     control
 }
 
-/// Gives every signal its default meaning: those that somebody up the line ignores, as the Rust
-/// runtime does with SIGPIPE and `nohup` with SIGHUP, would otherwise be ignored by a program too.
+/// Resets every signal to its default action. A signal that is ignored stays ignored over an exec,
+/// and the Rust runtime ignores SIGPIPE, `nohup` SIGHUP.
 pub(crate) fn default_signals() {
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: installs no function. The few signals that cannot be set are left as they are.
+        // SAFETY: no handler is installed. The call fails for the few signals that cannot be set.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Closes every descriptor. Only for a process that uses none any more.
+/// Closes every descriptor. Only for a process that never uses one again.
 pub(crate) fn close_all() -> io::Result<()> {
-    // SAFETY: the caller uses no descriptor from here on, owned or not.
+    // SAFETY: plain numbers. The caller uses no descriptor from here on, and drops none of its
+    // owners.
     check(unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) }).map(drop)
 }
 
 /// Closes every descriptor but the standard ones and `kept`. Only for a process that has just been
-/// forked and uses nothing of what its parent had open.
+/// forked and uses none of the descriptors its parent had open.
 pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     let kept = kept.as_raw_fd().cast_unsigned();
     for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
         if first <= last {
-            // SAFETY: the caller uses no other descriptor from here on, owned or not.
+            // SAFETY: plain numbers. The caller uses no other descriptor from here on, and drops
+            // none of their owners.
             check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) })?;
         }
     }
     Ok(())
 }
 
-/// Makes `from` also known as `to`, kept over an exec.
+/// Duplicates `from` as `to`, which stays open over an exec. Only for a process about to execute.
 pub(crate) fn duplicate_to(from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
-    // SAFETY: plain numbers; `to` is 0 to 3 in a process about to exec, owned by nobody.
+    // SAFETY: plain numbers. What owned `to` before is not used and not dropped any more, since
+    // this process ends in `execve` or `_exit`.
     check(unsafe { libc::dup2(from.as_raw_fd(), to) }.into()).map(drop)
 }

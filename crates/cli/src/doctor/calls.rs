@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use silica_engine::jail_host::seccomp::{Action, ENTERING_ONLY, HIGHEST_KNOWN, RULES, Rule};
+use silica_engine::jail_host::seccomp::{CallAction, ENTERING_ONLY, HIGHEST_KNOWN, RULES, CallRule};
 
 use crate::show;
 
@@ -19,17 +19,17 @@ pub(crate) fn print() -> Result<()> {
     show::line(serde_json::to_string_pretty(&table)?)
 }
 
-fn rows(rule: &Rule) -> impl Iterator<Item = Value> {
+fn rows(rule: &CallRule) -> impl Iterator<Item = Value> {
     rule.calls.iter().map(|&(name, number)| {
         json!({"number": number, "name": name, "answer": answer(rule.action, number), "reason": rule.reason})
     })
 }
 
-fn answer(action: Action, number: u32) -> &'static str {
+fn answer(action: CallAction, number: u32) -> &'static str {
     match action {
-        Action::Allow if ENTERING_ONLY.contains(&number) => "EPERM",
-        Action::Allow => "allowed",
-        Action::When(_) => "by argument",
-        Action::NoSuchCall => "ENOSYS",
+        CallAction::Allow if ENTERING_ONLY.contains(&number) => "EPERM",
+        CallAction::Allow => "allowed",
+        CallAction::When(_) => "by argument",
+        CallAction::NoSuchCall => "ENOSYS",
     }
 }

@@ -1,4 +1,5 @@
-//! The host's side of control groups: finding them, making the zone's own, clearing old ones away.
+//! Control groups on the host: finding the hierarchies, making the zone's own group in each,
+//! removing those of dead zones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,23 +11,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Controller, Hierarchy, Version};
 
-/// Where the zone's group in one hierarchy is or would be.
+/// Where the zone's group in one hierarchy is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupParent {
-    /// The interface spoken there.
+    /// The interface of the hierarchy.
     pub version: Version,
-    /// The controllers Silica uses there.
+    /// The controllers that Silica uses in it.
     pub controllers: Vec<Controller>,
     /// The directory under which the zone's group is made.
     pub parent: PathBuf,
 }
 
-/// What the host offers, and why something is missing.
+/// The usable hierarchies of the host, and why a controller is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Usable hierarchies.
     pub places: Vec<CgroupParent>,
-    /// A sentence for each controller that cannot be used.
+    /// A reason for each controller that cannot be used.
     pub missing: Vec<(Controller, String)>,
 }
 
@@ -39,7 +40,7 @@ struct Mount {
     options: String,
 }
 
-/// Looks at the mounts and at this process's own groups.
+/// Finds the usable hierarchies, by the mounts and by this process's own groups.
 pub fn survey() -> Survey {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let own = own_groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
@@ -93,7 +94,7 @@ fn mounts(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse).collect()
 }
 
-/// This process's path by controller name; the unified hierarchy under the empty name.
+/// Returns this process's groups by controller; the unified hierarchy has the empty name.
 fn own_groups(text: &str) -> BTreeMap<String, PathBuf> {
     let mut groups = BTreeMap::new();
     for line in text.lines() {
@@ -108,7 +109,8 @@ fn own_groups(text: &str) -> BTreeMap<String, PathBuf> {
     groups
 }
 
-/// Where a controller is in v1: its directory, or why it cannot be used; `None` where v1 has it not.
+/// Finds a controller in v1: this process's own group, or why it cannot be used. `None` if no v1
+/// hierarchy has the controller.
 fn find_v1(
     controller: Controller,
     mounts: &[Mount],
@@ -125,24 +127,25 @@ fn find_v1(
     Some(Err(format!("{} is not writable by this user", parent.display())))
 }
 
-/// Climbs from this process's own group to one that may have children with controllers.
+/// Finds the v2 group below which the zone's group is made: this process's own group or one above
+/// it.
 ///
-/// A process is in one v2 group only, so all controllers must be had from one: the nearest that
-/// offers all of them, or else the nearest of those that offer most.
+/// A process is in one v2 group only, so one group must have all the controllers. The nearest group
+/// with most of them is taken.
 pub(super) fn find_v2(
     wanted: &[Controller],
     top: &Path,
     start: &Path,
 ) -> (Option<CgroupParent>, Vec<(Controller, String)>) {
     let mut best: Option<CgroupParent> = None;
-    let mut refusal = None;
+    let mut first_reason = None;
     for directory in start.ancestors().take_while(|ancestor| ancestor.starts_with(top)) {
-        // Made by us, and only to be out of the way.
+        // The engine was moved into this group to make room above it; see `enable_for_children`.
         if directory.file_name().is_some_and(|name| name == ASIDE_GROUP) {
             continue;
         }
         if let Err(reason) = may_have_children(directory) {
-            refusal.get_or_insert(reason);
+            first_reason.get_or_insert(reason);
             continue;
         }
         let controllers = offered(directory, wanted);
@@ -155,7 +158,7 @@ pub(super) fn find_v2(
         }
     }
     let has = |controller| best.as_ref().is_some_and(|best| best.controllers.contains(controller));
-    let reason = |controller: Controller| match (&best, &refusal) {
+    let reason = |controller: Controller| match (&best, &first_reason) {
         (Some(best), _) => {
             format!(
                 "the {} controller is not passed to {}",
@@ -163,7 +166,7 @@ pub(super) fn find_v2(
                 best.parent.display()
             )
         }
-        (None, Some(refusal)) => refusal.clone(),
+        (None, Some(reason)) => reason.clone(),
         (None, None) => format!("{} has no control groups", top.display()),
     };
     let missing = wanted.iter().filter(|controller| !has(controller));
@@ -171,7 +174,7 @@ pub(super) fn find_v2(
     (best, missing)
 }
 
-/// Those of the wanted controllers that the children of a group can have.
+/// Returns those of the wanted controllers that children of a group can have.
 fn offered(directory: &Path, wanted: &[Controller]) -> Vec<Controller> {
     let offered = fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
     let has = |controller: &Controller| match controller {
@@ -182,34 +185,35 @@ fn offered(directory: &Path, wanted: &[Controller]) -> Vec<Controller> {
     wanted.iter().copied().filter(has).collect()
 }
 
-/// Whether this user may give a group children with controllers, or why not. A group other than the
-/// root must be without processes for that, or with none but ours, which can be moved aside.
+/// Whether this user may make children with controllers below a group, or why not. The kernel lets
+/// no group but the root have both processes and children with controllers, so it must hold no
+/// process, or only the engine and its descendants, which can be moved aside; cgroups(7).
 fn may_have_children(directory: &Path) -> Result<(), String> {
-    let place = directory.display();
+    let path = directory.display();
     let needed = ["", "cgroup.procs", "cgroup.subtree_control"];
     if !needed.iter().all(|name| writable(&directory.join(name))) {
-        return Err(format!("{place} is not delegated to this user"));
+        return Err(format!("{path} is not delegated to this user"));
     }
     match fs::read_to_string(directory.join("cgroup.type")) {
         // Only the root has no type.
         Err(_) => Ok(()),
-        Ok(kind) if kind.trim() != "domain" => Err(format!("{place} is for threads only")),
+        Ok(kind) if kind.trim() != "domain" => Err(format!("{path} is for threads only")),
         Ok(_) if holds_only(&directory.join("cgroup.procs"), std::process::id()) => Ok(()),
-        Ok(_) => Err(format!("{place} holds other processes too")),
+        Ok(_) => Err(format!("{path} holds other processes too")),
     }
 }
 
-/// Whether a group holds nobody but `process` and its descendants, which can be moved aside.
+/// Whether a group holds no processes but `process` and its descendants.
 fn holds_only(procs: &Path, process: u32) -> bool {
     let own = |line: &str| line.parse().is_ok_and(|pid| descends(pid, process));
     fs::read_to_string(procs).is_ok_and(|text| text.lines().all(own))
 }
 
-/// How many generations are followed; nobody starts programs deeper.
+/// How many generations of parents are followed.
 const GENERATIONS_MAX: u32 = 64;
 
-/// Whether a process is `ancestor` or was started by it or by one that it started. One that has ended
-/// meanwhile is in nobody's way.
+/// Whether a process is `ancestor` or a descendant of it. True for a process that has ended
+/// meanwhile, since it does not have to be moved.
 fn descends(mut pid: u32, ancestor: u32) -> bool {
     for _ in 0..GENERATIONS_MAX {
         if pid == ancestor {
@@ -233,7 +237,8 @@ fn has_ended(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
 }
 
-/// The directory of this process's own group below a mount, or the mount itself if it is not seen.
+/// Returns the directory of this process's own group below a mount, or the mount point if the group
+/// is not visible there.
 fn own_directory(mount: &Mount, own: Option<&PathBuf>) -> PathBuf {
     own.and_then(|path| path.strip_prefix(&mount.root).ok())
         .map(|path| mount.point.join(path))
@@ -245,14 +250,14 @@ fn writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// The child group in which the zone's own processes sit.
+/// The child group of the zone's own processes.
 pub(super) const ZONE_GROUP: &str = "zone";
 
-/// The child group of the engine's own v2 group into which the engine moves, where it was alone, to
-/// make room for the zone's.
+/// The child group into which the engine is moved if its own v2 group is to have the zone's group
+/// as a child with controllers.
 pub(super) const ASIDE_GROUP: &str = "silica-host";
 
-/// Makes the zone's group at each place and gives it to `owner`. Returns the hierarchies opened.
+/// Makes the zone's group in each hierarchy and gives it to `owner`. Returns the groups opened.
 pub(crate) fn prepare(
     places: &[CgroupParent],
     name: &str,
@@ -279,13 +284,15 @@ fn prepare_one(place: &CgroupParent, name: &str, owner: Option<u32>) -> io::Resu
     Ok(Hierarchy { version: place.version, controllers: place.controllers.clone(), directory })
 }
 
+/// Returns the words for `cgroup.subtree_control` that turn the controllers on. Processor time is
+/// measured without a controller.
 fn switches(place: &CgroupParent) -> Vec<String> {
     let limiting = |controller: &&Controller| **controller != Controller::Cpuacct;
     place.controllers.iter().filter(limiting).map(|one| format!("+{}", one.name())).collect()
 }
 
-/// How often controllers are turned on that others turn off meanwhile, or for whom others are in the
-/// way. Others are zones of the same engine that start or end at the same time.
+/// How often turning controllers on is tried. Other zones of the same engine that start or end at
+/// the same time may turn them off again, or put processes into the way.
 const ENABLE_ATTEMPTS: u32 = 16;
 
 /// Makes a v2 group and turns the controllers on for its children.
@@ -294,7 +301,7 @@ fn enable(place: &CgroupParent, directory: &Path) -> io::Result<()> {
     let control = directory.join("cgroup.subtree_control");
     let mut result = Ok(());
     for _ in 0..ENABLE_ATTEMPTS {
-        result = open_up(place, &switches).and_then(|()| {
+        result = enable_for_children(place, &switches).and_then(|()| {
             fs::create_dir_all(directory)?;
             fs::write(&control, &switches)
         });
@@ -306,10 +313,10 @@ fn enable(place: &CgroupParent, directory: &Path) -> io::Result<()> {
     result
 }
 
-/// Turns the controllers on for the children of `place`; moves the engine and what it started aside
-/// if they are in the way.
-fn open_up(place: &CgroupParent, switches: &str) -> io::Result<()> {
-    // The launcher does this, whose parent is the engine that surveyed the group.
+/// Turns the controllers on for the children of `place`. If the kernel answers `EBUSY` because the
+/// engine and its descendants are in that group, moves them into a child group first.
+fn enable_for_children(place: &CgroupParent, switches: &str) -> io::Result<()> {
+    // This runs in the launcher, whose parent is the engine that surveyed the group.
     let engine = std::os::unix::process::parent_id();
     let control = place.parent.join("cgroup.subtree_control");
     let Err(error) = fs::write(&control, switches) else {
@@ -329,7 +336,7 @@ fn open_up(place: &CgroupParent, switches: &str) -> io::Result<()> {
 fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     for pid in fs::read_to_string(from.join("cgroup.procs"))?.lines() {
         match fs::write(to.join("cgroup.procs"), pid) {
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             other => other?,
         }
@@ -337,22 +344,24 @@ fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Undoes what `open_up` did to make room, once the zone's groups are gone. A group whose children
-/// have controllers lets nobody in, so without this it could be used for one engine only.
+/// Undoes what `enable_for_children` did, once the zone's groups are removed. A group whose
+/// children have controllers admits no process, so without this another engine could not be started
+/// in it.
 pub(crate) fn move_back(place: &CgroupParent) -> io::Result<()> {
     let aside = place.parent.join(ASIDE_GROUP);
     let engine = std::os::unix::process::parent_id();
     if place.version != Version::V2 || !holds_only(&aside.join("cgroup.procs"), engine) {
         return Ok(());
     }
-    // Refused while another zone is there, which needs them.
+    // The kernel refuses this while another zone below uses the controllers.
     let unwanted = switches(place).join(" ").replace('+', "-");
     fs::write(place.parent.join("cgroup.subtree_control"), unwanted)?;
     move_all(&aside, &place.parent)?;
     fs::remove_dir(&aside)
 }
 
-/// Gives a group and the files a delegate needs to another user; cgroup-v2(7), "Delegation".
+/// Gives a group, and the files of it that its new owner has to write, to another user; cgroups(7),
+/// "Delegation".
 fn hand_over(directory: &Path, owner: u32) -> io::Result<()> {
     std::os::unix::fs::chown(directory, Some(owner), Some(owner))?;
     for file in ["cgroup.procs", "tasks", "cgroup.threads", "cgroup.subtree_control"] {
@@ -373,11 +382,14 @@ pub(crate) fn place_zone(places: &[CgroupParent], name: &str, pid: i32) -> io::R
     Ok(())
 }
 
-/// How often removing a group that is still emptying is tried, and how long between.
+/// How often removing a group is tried while its last processes exit.
 const REMOVE_ATTEMPTS: u32 = 200;
+
+/// The pause between two attempts.
 const REMOVE_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Removes a zone's group with everything below it. All its processes must be dying or dead.
+/// Removes a zone's group and all groups below it. All their processes must be exiting or have
+/// exited.
 pub(crate) fn clear(directory: &Path) -> io::Result<()> {
     let Ok(children) = fs::read_dir(directory) else {
         return Ok(());
@@ -402,8 +414,8 @@ pub(crate) fn clear(directory: &Path) -> io::Result<()> {
 /// Keeps moves between v1 groups cheap for as long as the result is held.
 ///
 /// Every move takes a global lock; after a pause, taking it waits for an RCU grace period of some
-/// 10 ms. The mount option `favordynmods` (Linux 6.0) removes that wait for all hierarchies; a named
-/// hierarchy of our own carries the option, detached, seen by nobody.
+/// 10 ms. The mount option `favordynmods` (Linux 6.0) removes that wait for all hierarchies. A
+/// named hierarchy of our own carries the option; it is mounted nowhere.
 pub(crate) fn favour_moves() -> io::Result<std::os::fd::OwnedFd> {
     use rustix::mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,

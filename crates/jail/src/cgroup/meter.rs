@@ -1,7 +1,7 @@
-//! Reading what a group has used, by whoever holds its files: the master, and the engine, which then
-//! need not ask the master once more before and after every cell.
+//! Reading what a group has used. The zone master and the engine both hold its files, so that the
+//! engine need not send the master a request before and after every cell.
 //!
-//! The files are opened when the group is made, while nobody waits, and read again and again.
+//! The files are opened when the group is made, ahead of time, and read again and again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Controller, Version};
 
-/// What is read of a file: numbers, or a few lines of them.
+/// How much of a file is read: a number, or a few lines of them.
 const READ_BYTES: usize = 1024;
 
 /// What a group has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Processor time, if measured.
+    /// Processor time; `None` if it is not measured.
     pub cpu_us: Option<u64>,
-    /// The most memory held at once, if measured.
+    /// The most memory held at once; `None` if it is not measured.
     pub memory_peak_bytes: Option<u64>,
-    /// Memory held now, if measured.
+    /// Memory held now; `None` if it is not measured.
     pub memory_bytes: Option<u64>,
     /// How many processes the kernel killed for lack of memory.
     pub oom_kills: u64,
-    /// How often a fork was refused for the number of processes.
+    /// How often a fork failed because of the limit of processes.
     pub fork_refusals: u64,
 }
 
-/// What one file tells.
+/// What a file measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gauge {
@@ -43,18 +43,19 @@ pub enum Gauge {
     MemoryPeak,
     /// Kills for lack of memory.
     OomKills,
-    /// Forks that were refused.
+    /// Forks that failed because of the limit of processes.
     ForkRefusals,
 }
 
 impl Gauge {
-    /// The gauges of a hierarchy and their files.
+    /// Returns the gauges of a hierarchy and their files.
     pub(super) fn of(
         version: Version,
         controllers: &[Controller],
     ) -> impl Iterator<Item = (Self, &'static str)> {
         let has = |controller| controllers.contains(&controller);
-        let (memory, pids) = (has(Controller::Memory), has(Controller::Pids));
+        let memory = has(Controller::Memory);
+        let pids = has(Controller::Pids);
         let all = match version {
             Version::V1 => [
                 (pids, Self::ForkRefusals, "pids.events"),
@@ -69,7 +70,7 @@ impl Gauge {
                 (memory, Self::MemoryPeak, "memory.peak"),
                 (memory, Self::Memory, "memory.current"),
                 (memory, Self::OomKills, "memory.events"),
-                // There without any controller.
+                // Exists without any controller.
                 (true, Self::CpuStat, "cpu.stat"),
             ],
         };
@@ -89,14 +90,13 @@ impl Gauge {
     }
 }
 
-/// The gauges of one group. Holding them does not keep the group: once that is removed, nothing is
-/// measured any more.
+/// The gauges of one group. They do not keep the group: once it is removed, they read nothing.
 #[derive(Debug, Default)]
 pub struct Meter {
     gauges: Vec<(Gauge, OwnedFd)>,
-    /// What was counted for those who had the group before.
+    /// What was counted for the sandboxes that had the group before.
     before: Usage,
-    /// The last reading, of a meter that is closed.
+    /// The last reading of a closed meter; `None` while it is open.
     last: Mutex<Option<Usage>>,
 }
 
@@ -105,16 +105,18 @@ impl Meter {
         Self { gauges, ..Self::default() }
     }
 
-    /// One that was handed over; `None` if its files do not fit its gauges.
+    /// Makes a meter of the parts of another process's; `None` if there is not one file for each
+    /// gauge.
     pub fn received(gauges: &[Gauge], before: Usage, files: Vec<OwnedFd>) -> Option<Self> {
         let fits = gauges.len() == files.len();
         let gauges = || gauges.iter().copied().zip(files).collect();
         fits.then(|| Self { before, ..Self::new(gauges()) })
     }
 
-    /// Has it count for another sandbox; false if it would tell of the one before.
+    /// Resets it for another sandbox; false if it would show usage of the one before.
     pub(crate) fn start_over(&mut self) -> bool {
         let mut peaks = self.gauges.iter().filter(|(gauge, _)| *gauge == Gauge::MemoryPeak);
+        // Any write resets the peak. The other counters cannot be reset, and are subtracted.
         if !peaks.all(|(_, file)| write(file, b"0").is_ok()) {
             return false;
         }
@@ -123,31 +125,33 @@ impl Meter {
         is_all
     }
 
-    /// Reads it for the last time. From here on it tells the same, whoever has the group.
+    /// Reads it for the last time. From then on `read` returns that reading, even if another
+    /// sandbox has the group.
     pub fn close(&self) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.get_or_insert_with(|| self.since_before());
     }
 
-    /// What it tells, and the files to hand over, in the same order.
+    /// Returns the gauges and their files, in the same order, to be sent to another process.
     pub(crate) fn parts(&self) -> (Vec<Gauge>, Vec<BorrowedFd<'_>>) {
         self.gauges.iter().map(|(gauge, file)| (*gauge, file.as_fd())).unzip()
     }
 
-    /// What was counted before, for whoever is handed the parts.
+    /// Returns what is to be subtracted, to be sent along with the parts.
     pub(crate) fn before(&self) -> Usage {
         self.before
     }
 
     /// Reads what the sandbox has used so far. Takes a few microseconds.
     pub fn read(&self) -> Usage {
-        // Held while it is read, so that nobody reads a meter after it was closed.
+        // The lock is held while the files are read, so that none is read after `close`.
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.unwrap_or_else(|| self.since_before())
     }
 
     fn since_before(&self) -> Usage {
-        let ((counted, _), before) = (self.count(), self.before);
+        let (counted, _) = self.count();
+        let before = self.before;
         Usage {
             cpu_us: counted.cpu_us.map(|us| us.saturating_sub(before.cpu_us.unwrap_or(0))),
             oom_kills: counted.oom_kills.saturating_sub(before.oom_kills),
@@ -156,8 +160,8 @@ impl Meter {
         }
     }
 
-    /// What the kernel has counted since the group was made, but for the peak, which may have been forgotten
-    /// since; and whether all gauges have told. Those of a group that has been removed tell nothing.
+    /// Returns what the kernel has counted since the group was made, or for the peak since it was
+    /// reset, and whether every gauge could be read. Those of a removed group cannot.
     fn count(&self) -> (Usage, bool) {
         let mut usage = Usage::default();
         let mut is_all = true;
@@ -174,7 +178,7 @@ impl Meter {
     }
 }
 
-/// The number after `key` in a file of `key value` lines.
+/// Returns the number after `key` in a file of `key value` lines.
 pub(super) fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

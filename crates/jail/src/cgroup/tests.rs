@@ -13,7 +13,7 @@ fn field_finds_whole_keys_only() {
     assert_eq!(field("", "oom"), None);
 }
 
-/// What this very host offers is either usable or explained, controller by controller.
+/// On the host of the test, each controller is either usable or missing with a reason.
 #[test]
 fn survey_accounts_for_every_controller_once() {
     let survey = host::survey();
@@ -49,7 +49,7 @@ fn unified(groups: &[(&str, &str, &str, &str)]) -> tempfile::TempDir {
     top
 }
 
-/// Where the controllers are looked for and which are not found, for an engine in group `start`.
+/// Shows the group that is found for an engine in group `start`, and the missing controllers.
 fn found(groups: &[(&str, &str, &str, &str)], start: &str) -> String {
     let tree = unified(groups);
     let top = tree.path();
@@ -109,7 +109,7 @@ fn v2_group_with_this_process_alone_is_taken() {
 }
 
 #[test]
-fn v2_group_in_which_an_engine_stands_aside_is_passed_over() {
+fn v2_group_into_which_an_engine_was_moved_aside_is_skipped() {
     let own = format!("{}\n", std::process::id());
     let groups = [("service", "domain\n", ALL, ""), ("service/silica-host", "domain\n", ALL, &own)];
     let found = found(&groups, "service/silica-host");
@@ -117,7 +117,7 @@ fn v2_group_in_which_an_engine_stands_aside_is_passed_over() {
 }
 
 #[test]
-fn v2_groups_that_cannot_have_children_are_told() {
+fn v2_groups_that_cannot_have_children_are_reported() {
     let groups = [("", "domain\n", ALL, "1\n"), ("threads", "threaded\n", ALL, "")];
     expect_test::expect![[r"
         no memory: /threads is for threads only

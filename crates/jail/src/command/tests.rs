@@ -1,20 +1,21 @@
-//! Words as they travel, and where a program is looked for.
+//! Messages of a report socket, and the search for a program.
 
 use super::*;
 
-fn word(packet: &[u8]) -> io::Result<Word> {
+fn parse(packet: &[u8]) -> io::Result<Word> {
     let (ours, theirs) = report().unwrap();
     protocol::send_bytes(&theirs, packet, &[]).unwrap();
     hear(&ours)
 }
 
 #[test]
-fn words_arrive_as_they_were_said() {
+fn messages_arrive_as_they_were_sent() {
     let (ours, theirs) = report().unwrap();
     assert_eq!(hear(&ours).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     let file = tempfile::tempfile().unwrap();
-    say(&theirs, &Said::Entered { process_id: 7 }, &[file.as_fd()]).unwrap();
-    say(&theirs, &Said::Refused { step: "enter-exec".to_owned(), errno: 2 }, &[]).unwrap();
+    send_report(&theirs, &ReportMessage::Entered { process_id: 7 }, &[file.as_fd()]).unwrap();
+    send_report(&theirs, &ReportMessage::Refused { step: "enter-exec".to_owned(), errno: 2 }, &[])
+        .unwrap();
     drop(theirs);
     assert!(matches!(hear(&ours), Ok(Word::Entered { process_id: 7, terminal: Some(_) })));
     let refused = hear(&ours).unwrap();
@@ -23,23 +24,23 @@ fn words_arrive_as_they_were_said() {
 }
 
 #[test]
-fn refusal_of_the_gate_is_understood() {
+fn failure_report_of_the_gate_is_parsed() {
     let head = b"{\"type\":\"refused\",\"step\":\"enter-ids\",\"errno\":1}";
     let packet = [&(head.len() as u32).to_le_bytes()[..], &[0; 4], head].concat();
-    let refused = word(&packet).unwrap();
+    let refused = parse(&packet).unwrap();
     assert!(matches!(&refused, Word::Refused { step, errno: 1 } if step == "enter-ids"));
 }
 
 #[test]
-fn nonsense_is_an_error() {
+fn malformed_packets_are_errors() {
     let long = [b'x'; 4 * WORD_BYTES_MAX];
     for packet in [&b"x"[..], &[0; 8], b"12345678{}", b"12345678{\"type\":\"entered\"}", &long] {
-        assert_eq!(word(packet).unwrap_err().kind(), io::ErrorKind::InvalidData, "{packet:?}");
+        assert_eq!(parse(packet).unwrap_err().kind(), io::ErrorKind::InvalidData, "{packet:?}");
     }
 }
 
 #[test]
-fn program_is_looked_for_along_the_path() {
+fn program_is_searched_along_the_path() {
     let environment = |text: &str| vec![CString::new("A=B").unwrap(), CString::new(text).unwrap()];
     let found = |name: &str, path: &str| -> Vec<String> {
         let found = candidates(name.as_bytes(), &environment(path));
@@ -49,5 +50,5 @@ fn program_is_looked_for_along_the_path() {
     assert_eq!(found("ls", "PATH=:/bin::"), ["/bin/ls"]);
     assert_eq!(found("ls", "NOPATH=/bin"), Vec::<String>::new());
     assert_eq!(found("", "PATH=/bin"), Vec::<String>::new());
-    assert_eq!(found("ls", &format!("PATH={}", "/a:".repeat(1000))).len(), PATH_PLACES_MAX);
+    assert_eq!(found("ls", &format!("PATH={}", "/a:".repeat(1000))).len(), PATH_DIRECTORIES_MAX);
 }

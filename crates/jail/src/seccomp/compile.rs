@@ -1,11 +1,13 @@
-//! From rules to a BPF program: a balanced search over ranges of numbers, tests at the leaves.
+//! Compiles rules to a BPF program: a balanced search tree over ranges of numbers, with the checks
+//! of arguments at the leaves.
 //!
-//! Balanced because the kernel runs a new filter once for every system call number, to remember
-//! which are always allowed: a chain of 300 comparisons costs a millisecond to load, a tree a tenth.
+//! It is balanced because the kernel runs a new filter once for every system call number, to
+//! remember which are always allowed: a chain of 300 comparisons takes a millisecond to load, a
+//! tree a tenth.
 
 use silica_gate::Instruction;
 
-use super::rules::{Action, Check, HIGHEST_KNOWN, Rule, Verdict, verdict};
+use super::rules::{ArgumentCheck, CallAction, CallRule, CallVerdict, HIGHEST_KNOWN, verdict};
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
@@ -38,7 +40,7 @@ fn jump(code: u16, operand: u32, jump_true: u8, jump_false: u8) -> Instruction {
 }
 
 /// Compiles the rules for x86-64.
-pub fn compile(rules: &[Rule]) -> Vec<Instruction> {
+pub fn compile(rules: &[CallRule]) -> Vec<Instruction> {
     let mut program = vec![
         op(LOAD_WORD, OFFSET_ARCHITECTURE),
         jump(JUMP_IF_EQUAL, AUDIT_ARCH_X86_64, 1, 0),
@@ -51,9 +53,9 @@ pub fn compile(rules: &[Rule]) -> Vec<Instruction> {
     program
 }
 
-/// Runs of neighbouring numbers with the same verdict, by their first number.
-fn ranges(rules: &[Rule]) -> Vec<(u32, Verdict)> {
-    let mut ranges: Vec<(u32, Verdict)> = Vec::new();
+/// Returns the runs of neighbouring numbers with the same verdict, by their first number.
+fn ranges(rules: &[CallRule]) -> Vec<(u32, CallVerdict)> {
+    let mut ranges: Vec<(u32, CallVerdict)> = Vec::new();
     for number in 0..=HIGHEST_KNOWN + 1 {
         let verdict = verdict(rules, number);
         if ranges.last().is_none_or(|&(_, last)| last != verdict) {
@@ -63,12 +65,13 @@ fn ranges(rules: &[Rule]) -> Vec<(u32, Verdict)> {
     ranges
 }
 
-fn search(ranges: &[(u32, Verdict)]) -> Vec<Instruction> {
+fn search(ranges: &[(u32, CallVerdict)]) -> Vec<Instruction> {
     if let [(_, verdict)] = ranges {
         return leaf(*verdict);
     }
     let (low, high) = ranges.split_at(ranges.len() / 2);
-    let (below, above) = (search(low), search(high));
+    let below = search(low);
+    let above = search(high);
     let first_above = high[0].0;
     let mut program = match u8::try_from(below.len()) {
         Ok(over) => vec![jump(JUMP_IF_AT_LEAST, first_above, over, 0)],
@@ -82,38 +85,44 @@ fn search(ranges: &[(u32, Verdict)]) -> Vec<Instruction> {
     program
 }
 
-fn leaf(verdict: Verdict) -> Vec<Instruction> {
+fn leaf(verdict: CallVerdict) -> Vec<Instruction> {
     match verdict {
-        Verdict::Ruled(Action::Allow) => vec![op(RETURN, ALLOW)],
-        Verdict::Ruled(Action::NoSuchCall) | Verdict::Unknown => vec![op(RETURN, NO_SUCH_CALL)],
-        Verdict::Denied => vec![op(RETURN, DENIED)],
-        Verdict::Ruled(Action::When(check)) => checked(check),
+        CallVerdict::Ruled(CallAction::Allow) => vec![op(RETURN, ALLOW)],
+        CallVerdict::Ruled(CallAction::NoSuchCall) | CallVerdict::Unknown => {
+            vec![op(RETURN, NO_SUCH_CALL)]
+        }
+        CallVerdict::Denied => vec![op(RETURN, DENIED)],
+        CallVerdict::Ruled(CallAction::When(check)) => checked(check),
     }
 }
 
-/// Loads the low half of an argument.
+/// Loads the low half of an argument; this machine is little endian.
 fn load(argument: u8) -> Instruction {
     op(LOAD_WORD, OFFSET_ARGUMENTS + 8 * u32::from(argument))
 }
 
-fn checked(check: Check) -> Vec<Instruction> {
+fn checked(check: ArgumentCheck) -> Vec<Instruction> {
     match check {
-        Check::NoneOf { argument, mask } => vec![
+        ArgumentCheck::NoneOf { argument, mask } => vec![
             load(argument),
             jump(JUMP_IF_BITS, mask, 1, 0),
             op(RETURN, ALLOW),
             op(RETURN, DENIED),
         ],
-        Check::OneOf { argument, values } => among(vec![load(argument)], values, ALLOW, DENIED),
-        Check::NotOneOf { argument, values } => among(vec![load(argument)], values, DENIED, ALLOW),
-        Check::MaskedNotOneOf { argument, mask, values } => {
+        ArgumentCheck::OneOf { argument, values } => {
+            among(vec![load(argument)], values, ALLOW, DENIED)
+        }
+        ArgumentCheck::NotOneOf { argument, values } => {
+            among(vec![load(argument)], values, DENIED, ALLOW)
+        }
+        ArgumentCheck::MaskedNotOneOf { argument, mask, values } => {
             among(vec![load(argument), op(AND, mask)], values, DENIED, ALLOW)
         }
-        Check::Each { tests } => each(tests),
+        ArgumentCheck::Each { tests } => each(tests),
     }
 }
 
-/// `start`, then a comparison with each value: `hit` if one is equal, else `miss`.
+/// Runs `start`, then compares with each value: returns `hit` if one is equal, else `miss`.
 fn among(start: Vec<Instruction>, values: &[u32], hit: u32, miss: u32) -> Vec<Instruction> {
     let mut program = start;
     for (index, &value) in values.iter().enumerate() {
@@ -125,7 +134,8 @@ fn among(start: Vec<Instruction>, values: &[u32], hit: u32, miss: u32) -> Vec<In
     program
 }
 
-/// One test after the other; the first that fails answers as for a family that does not exist.
+/// Runs one test after the other. The first that fails returns EAFNOSUPPORT, as for a family of
+/// sockets that does not exist.
 fn each(tests: &[(u8, u32, &[u32])]) -> Vec<Instruction> {
     let mut program = Vec::new();
     for &(argument, mask, values) in tests {

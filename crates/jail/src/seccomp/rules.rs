@@ -1,20 +1,20 @@
-//! The rules, each with its reason. What is not here is denied with EPERM.
+//! The rules, each with its reason. A call that no rule names fails with EPERM.
 
 /// What happens to the calls of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CallAction {
     /// The call goes through.
     Allow,
-    /// The call answers ENOSYS: callers have a fallback they only take then.
+    /// The call fails with ENOSYS, the only error on which callers take their fallback.
     NoSuchCall,
     /// The call goes through if the check on its arguments holds.
-    When(Check),
+    When(ArgumentCheck),
 }
 
-/// A test of arguments. Only low halves are compared where the kernel itself only looks there, so
-/// that high bits cannot be used to slip past.
+/// A test of arguments. It compares only the low half of an argument of which the kernel uses only
+/// the low half: otherwise a value with high bits set would pass a test for the value without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum ArgumentCheck {
     /// No bit of `mask` is set in argument `argument`.
     NoneOf {
         /// Which argument, from 0.
@@ -52,32 +52,33 @@ pub enum Check {
     },
 }
 
-/// Some calls, what happens to them, and why.
+/// System calls, what happens to them, and why.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct CallRule {
     /// Names and numbers.
     pub calls: &'static [(&'static str, u32)],
-    /// What happens.
-    pub action: Action,
+    /// What happens to them.
+    pub action: CallAction,
     /// Why.
     pub reason: &'static str,
 }
 
-/// What the filter answers for a number, before arguments are looked at.
+/// What the filter decides by the number alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// A rule names it.
-    Ruled(Action),
-    /// Known to this build and named by no rule: EPERM.
+pub enum CallVerdict {
+    /// A rule names the call.
+    Ruled(CallAction),
+    /// No rule names the call: EPERM.
     Denied,
-    /// Newer than this build: ENOSYS.
+    /// The call is newer than this build: ENOSYS.
     Unknown,
 }
 
-/// The highest number this build knows; anything above answers ENOSYS.
+/// The highest number that this build knows; calls above fail with ENOSYS.
 pub const HIGHEST_KNOWN: u32 = 462;
 
-/// What the rules allow for entering alone; the gate's second filter answers EPERM to these.
+/// The calls that are allowed only until the process is locked in; the gate's second filter denies
+/// them with EPERM.
 pub const ENTERING_ONLY: [u32; 8] = [
     number(libc::SYS_setns),
     number(libc::SYS_setresuid),
@@ -117,18 +118,18 @@ const PRCTL_OPTIONS: &[u32] = &[
     0x5356_4d41, // PR_SET_VMA, names of anonymous memory
 ];
 
-/// What the filter answers for `number` by the rules, before arguments are looked at.
-pub fn verdict(rules: &[Rule], number: u32) -> Verdict {
-    let named = |rule: &&Rule| rule.calls.iter().any(|&(_, call)| call == number);
+/// Returns what the filter decides by the number alone.
+pub fn verdict(rules: &[CallRule], number: u32) -> CallVerdict {
+    let named = |rule: &&CallRule| rule.calls.iter().any(|&(_, call)| call == number);
     match rules.iter().find(named) {
-        Some(rule) => Verdict::Ruled(rule.action),
-        None if number > HIGHEST_KNOWN => Verdict::Unknown,
-        None => Verdict::Denied,
+        Some(rule) => CallVerdict::Ruled(rule.action),
+        None if number > HIGHEST_KNOWN => CallVerdict::Unknown,
+        None => CallVerdict::Denied,
     }
 }
 
-/// What the enclosure's init may do once it is set up: reap, and nothing else.
-pub(crate) const INIT_RULES: &[Rule] = &[Rule {
+/// The rules of an enclosure's init once it is set up.
+pub(crate) const INIT_RULES: &[CallRule] = &[CallRule {
     calls: &[
         ("rt_sigtimedwait", number(libc::SYS_rt_sigtimedwait)),
         ("wait4", number(libc::SYS_wait4)),
@@ -136,7 +137,7 @@ pub(crate) const INIT_RULES: &[Rule] = &[Rule {
         ("restart_syscall", number(libc::SYS_restart_syscall)),
         ("exit_group", number(libc::SYS_exit_group)),
     ],
-    action: Action::Allow,
+    action: CallAction::Allow,
     reason: "Waiting for children and collecting them.",
 }];
 
@@ -145,8 +146,8 @@ const fn number(call: libc::c_long) -> u32 {
 }
 
 /// The filter of every guest process.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[CallRule] = &[
+    CallRule {
         calls: &[
             ("read", number(libc::SYS_read)),
             ("write", number(libc::SYS_write)),
@@ -175,10 +176,10 @@ pub const RULES: &[Rule] = &[
             ("fadvise64", number(libc::SYS_fadvise64)),
             ("flock", number(libc::SYS_flock)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Reading and writing open files, sockets and pipes.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("open", number(libc::SYS_open)),
             ("openat", number(libc::SYS_openat)),
@@ -227,10 +228,10 @@ pub const RULES: &[Rule] = &[
             ("utimensat", number(libc::SYS_utimensat)),
             ("futimesat", number(libc::SYS_futimesat)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Opening, naming and inspecting files; the mounts decide what can be reached.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("getxattr", number(libc::SYS_getxattr)),
             ("lgetxattr", number(libc::SYS_lgetxattr)),
@@ -245,10 +246,10 @@ pub const RULES: &[Rule] = &[
             ("lremovexattr", number(libc::SYS_lremovexattr)),
             ("fremovexattr", number(libc::SYS_fremovexattr)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Extended attributes: archivers and copy tools read and set those of the user.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("brk", number(libc::SYS_brk)),
             ("mmap", number(libc::SYS_mmap)),
@@ -263,10 +264,10 @@ pub const RULES: &[Rule] = &[
             ("memfd_create", number(libc::SYS_memfd_create)),
             ("membarrier", number(libc::SYS_membarrier)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Memory of the process itself; interpreters, BLAS and JIT compilers need all of it.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("fork", number(libc::SYS_fork)),
             ("vfork", number(libc::SYS_vfork)),
@@ -287,10 +288,10 @@ pub const RULES: &[Rule] = &[
             ("pidfd_open", number(libc::SYS_pidfd_open)),
             ("pidfd_send_signal", number(libc::SYS_pidfd_send_signal)),
         ],
-        action: Action::Allow,
-        reason: "Processes and programs: subprocess, multiprocessing and enclosures.",
+        action: CallAction::Allow,
+        reason: "Processes and programs: subprocess, multiprocessing and shells.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("kill", number(libc::SYS_kill)),
             ("tkill", number(libc::SYS_tkill)),
@@ -320,10 +321,10 @@ pub const RULES: &[Rule] = &[
             ("signalfd4", number(libc::SYS_signalfd4)),
             ("restart_syscall", number(libc::SYS_restart_syscall)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Signals and timers within the sandbox; the pid namespace keeps them there.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("futex", number(libc::SYS_futex)),
             ("futex_waitv", number(libc::SYS_futex_waitv)),
@@ -341,10 +342,10 @@ pub const RULES: &[Rule] = &[
             ("sched_rr_get_interval", number(libc::SYS_sched_rr_get_interval)),
             ("getcpu", number(libc::SYS_getcpu)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Threads and locks.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("poll", number(libc::SYS_poll)),
             ("ppoll", number(libc::SYS_ppoll)),
@@ -359,10 +360,10 @@ pub const RULES: &[Rule] = &[
             ("eventfd", number(libc::SYS_eventfd)),
             ("eventfd2", number(libc::SYS_eventfd2)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Waiting for events; asyncio is built on it.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("bind", number(libc::SYS_bind)),
             ("listen", number(libc::SYS_listen)),
@@ -375,10 +376,10 @@ pub const RULES: &[Rule] = &[
             ("getsockopt", number(libc::SYS_getsockopt)),
             ("setsockopt", number(libc::SYS_setsockopt)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Sockets once made; the network namespace holds nothing but loopback.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("clock_gettime", number(libc::SYS_clock_gettime)),
             ("clock_getres", number(libc::SYS_clock_getres)),
@@ -388,10 +389,10 @@ pub const RULES: &[Rule] = &[
             ("time", number(libc::SYS_time)),
             ("times", number(libc::SYS_times)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Clocks and sleeping.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("getuid", number(libc::SYS_getuid)),
             ("geteuid", number(libc::SYS_geteuid)),
@@ -411,10 +412,10 @@ pub const RULES: &[Rule] = &[
             ("getpriority", number(libc::SYS_getpriority)),
             ("setpriority", number(libc::SYS_setpriority)),
         ],
-        action: Action::Allow,
-        reason: "Asking who and where one is.",
+        action: CallAction::Allow,
+        reason: "Reading ids, the system's name, limits and usage; random numbers.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("setns", number(libc::SYS_setns)),
             ("setresuid", number(libc::SYS_setresuid)),
@@ -425,77 +426,77 @@ pub const RULES: &[Rule] = &[
             ("landlock_add_rule", number(libc::SYS_landlock_add_rule)),
             ("landlock_restrict_self", number(libc::SYS_landlock_restrict_self)),
         ],
-        action: Action::Allow,
+        action: CallAction::Allow,
         reason: "Entering an enclosure. A second filter takes these away before the first user instruction.",
     },
-    Rule {
+    CallRule {
         calls: &[("clone", number(libc::SYS_clone))],
-        action: Action::When(Check::NoneOf { argument: 0, mask: 0x7e02_0000 }),
+        action: CallAction::When(ArgumentCheck::NoneOf { argument: 0, mask: 0x7e02_0000 }),
         reason: "Threads and processes, but no new namespace of any kind.",
     },
-    Rule {
+    CallRule {
         calls: &[("socket", number(libc::SYS_socket))],
-        action: Action::When(Check::Each { tests: SOCKETS }),
+        action: CallAction::When(ArgumentCheck::Each { tests: SOCKETS }),
         reason: "Local, IPv4 and IPv6 sockets for loopback servers; plain streams, datagrams and packets over TCP and UDP; no raw sockets, no protocol and no family that reaches kernel code with a history (AF_ALG, AF_NETLINK, AF_PACKET, AF_VSOCK, AF_RXRPC, AF_KEY).",
     },
-    Rule {
+    CallRule {
         calls: &[("socketpair", number(libc::SYS_socketpair))],
-        action: Action::When(Check::OneOf { argument: 0, values: &[1] }),
+        action: CallAction::When(ArgumentCheck::OneOf { argument: 0, values: &[1] }),
         reason: "Pairs of local sockets only.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("sendto", number(libc::SYS_sendto)),
             ("recvfrom", number(libc::SYS_recvfrom)),
             ("sendmmsg", number(libc::SYS_sendmmsg)),
             ("recvmmsg", number(libc::SYS_recvmmsg)),
         ],
-        action: Action::When(Check::NoneOf { argument: 3, mask: 1 }),
+        action: CallAction::When(ArgumentCheck::NoneOf { argument: 3, mask: 1 }),
         reason: "Sending and receiving without MSG_OOB, whose handling of local sockets was exploitable (CVE-2025-38236).",
     },
-    Rule {
+    CallRule {
         calls: &[("sendmsg", number(libc::SYS_sendmsg)), ("recvmsg", number(libc::SYS_recvmsg))],
-        action: Action::When(Check::NoneOf { argument: 2, mask: 1 }),
-        reason: "As above, where the flags are the third argument.",
+        action: CallAction::When(ArgumentCheck::NoneOf { argument: 2, mask: 1 }),
+        reason: "Sending and receiving without MSG_OOB, where the flags are the third argument.",
     },
-    Rule {
+    CallRule {
         calls: &[("ioctl", number(libc::SYS_ioctl))],
-        action: Action::When(Check::NotOneOf {
+        action: CallAction::When(ArgumentCheck::NotOneOf {
             argument: 1,
             values: &[0x5412, 0x541c, 0x541d, 0x5423],
         }),
-        reason: "Terminal control without TIOCSTI, TIOCLINUX and TIOCCONS, which put words into another terminal, and without TIOCSETD, which loads line disciplines.",
+        reason: "Terminal control without TIOCSTI, TIOCLINUX and TIOCCONS, which put input into another terminal or take its output, and without TIOCSETD, which loads line disciplines.",
     },
-    Rule {
+    CallRule {
         calls: &[("fcntl", number(libc::SYS_fcntl))],
-        action: Action::When(Check::NotOneOf { argument: 1, values: &[1024, 1026] }),
+        action: CallAction::When(ArgumentCheck::NotOneOf { argument: 1, values: &[1024, 1026] }),
         reason: "Descriptor flags and record locks, without leases and directory notification.",
     },
-    Rule {
+    CallRule {
         calls: &[("mknodat", number(libc::SYS_mknodat))],
-        action: Action::When(Check::MaskedNotOneOf {
+        action: CallAction::When(ArgumentCheck::MaskedNotOneOf {
             argument: 2,
             mask: 0o170_000,
             values: &[0o020_000, 0o060_000],
         }),
         reason: "Named pipes and sockets, no device nodes.",
     },
-    Rule {
+    CallRule {
         calls: &[("personality", number(libc::SYS_personality))],
-        action: Action::When(Check::OneOf { argument: 0, values: &[0xffff_ffff] }),
+        action: CallAction::When(ArgumentCheck::OneOf { argument: 0, values: &[0xffff_ffff] }),
         reason: "Asking for the personality, not changing it (that would switch address randomisation off).",
     },
-    Rule {
+    CallRule {
         calls: &[("prctl", number(libc::SYS_prctl))],
-        action: Action::When(Check::OneOf { argument: 0, values: PRCTL_OPTIONS }),
+        action: CallAction::When(ArgumentCheck::OneOf { argument: 0, values: PRCTL_OPTIONS }),
         reason: "Naming threads, parent death signals, and what entering itself needs; harmless without capabilities.",
     },
-    Rule {
+    CallRule {
         calls: &[("clone3", number(libc::SYS_clone3))],
-        action: Action::NoSuchCall,
+        action: CallAction::NoSuchCall,
         reason: "Flags of clone3 sit in memory where a filter cannot look; libraries fall back to clone.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("splice", number(libc::SYS_splice)),
             ("tee", number(libc::SYS_tee)),
@@ -503,10 +504,10 @@ pub const RULES: &[Rule] = &[
             ("sendfile", number(libc::SYS_sendfile)),
             ("copy_file_range", number(libc::SYS_copy_file_range)),
         ],
-        action: Action::NoSuchCall,
+        action: CallAction::NoSuchCall,
         reason: "Moving pages between files and pipes: the way of every recent page cache attack; all callers copy instead.",
     },
-    Rule {
+    CallRule {
         calls: &[
             ("io_uring_setup", number(libc::SYS_io_uring_setup)),
             ("io_uring_enter", number(libc::SYS_io_uring_enter)),
@@ -517,7 +518,7 @@ pub const RULES: &[Rule] = &[
             ("pkey_free", number(libc::SYS_pkey_free)),
             ("pkey_mprotect", number(libc::SYS_pkey_mprotect)),
         ],
-        action: Action::NoSuchCall,
+        action: CallAction::NoSuchCall,
         reason: "A large attack surface that callers do without.",
     },
 ];

@@ -46,7 +46,8 @@ impl Call {
 
 /// Runs a filter as the kernel would.
 fn run(program: &[Instruction], call: &Call) -> u32 {
-    let (mut at, mut accumulator) = (0, 0_u32);
+    let mut at = 0;
+    let mut accumulator = 0_u32;
     loop {
         let Instruction { code, jump_true, jump_false, operand } = program[at];
         at += 1;
@@ -85,9 +86,9 @@ fn program_answers_every_number_as_the_rules_say() {
     let program = compile(RULES);
     for number in 0..=600 {
         let expected = match verdict(RULES, number) {
-            Verdict::Ruled(Action::Allow | Action::When(_)) => ALLOW,
-            Verdict::Ruled(Action::NoSuchCall) | Verdict::Unknown => ENOSYS,
-            Verdict::Denied => EPERM,
+            CallVerdict::Ruled(CallAction::Allow | CallAction::When(_)) => ALLOW,
+            CallVerdict::Ruled(CallAction::NoSuchCall) | CallVerdict::Unknown => ENOSYS,
+            CallVerdict::Denied => EPERM,
         };
         let answer = run(&program, &Call::new(number, &benign(number)));
         assert_eq!(answer, expected, "number {number}: {answer:#x}");
@@ -207,7 +208,7 @@ fn arguments_are_checked() {
 fn every_check_can_refuse() {
     let program = compile(RULES);
     let values = [0, 1, 2, 3, 17, 22, 1024, 0x5412, 0o020_000, 0x1000_0000, u64::from(u32::MAX)];
-    for rule in RULES.iter().filter(|rule| matches!(rule.action, Action::When(_))) {
+    for rule in RULES.iter().filter(|rule| matches!(rule.action, CallAction::When(_))) {
         for (name, number) in rule.calls {
             let refused = values.iter().any(|&value| {
                 (0..4).any(|place| {
@@ -273,7 +274,7 @@ fn dangerous_calls_are_named_by_no_rule() {
         libc::SYS_fanotify_init,
         libc::SYS_iopl,
     ] {
-        assert_eq!(verdict(RULES, number as u32), Verdict::Denied, "number {number}");
+        assert_eq!(verdict(RULES, number as u32), CallVerdict::Denied, "number {number}");
     }
 }
 
@@ -287,7 +288,7 @@ fn program_is_short() {
 /// Regenerate with `UPDATE_EXPECT=1 cargo test -p silica-jail`, and say in the commit why.
 #[test]
 fn list_of_what_goes_through() {
-    let names = |wanted: fn(Action) -> bool| {
+    let names = |wanted: fn(CallAction) -> bool| {
         let rules = RULES.iter().filter(|rule| wanted(rule.action));
         let mut names: Vec<&str> =
             rules.flat_map(|rule| rule.calls).map(|(name, _)| *name).collect();
@@ -322,14 +323,14 @@ fn list_of_what_goes_through() {
         timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname
         unlink unlinkat utime utimensat utimes vfork wait4 waitid
         write writev
-    "]].assert_eq(&names(|action| action == Action::Allow));
+    "]].assert_eq(&names(|action| action == CallAction::Allow));
     expect![[r"
         clone fcntl ioctl mknodat personality prctl recvfrom recvmmsg
         recvmsg sendmmsg sendmsg sendto socket socketpair
     "]]
-    .assert_eq(&names(|action| matches!(action, Action::When(_))));
+    .assert_eq(&names(|action| matches!(action, CallAction::When(_))));
     expect![[r"
         clone3 copy_file_range io_uring_enter io_uring_register io_uring_setup memfd_secret pkey_alloc pkey_free
         pkey_mprotect sendfile splice tee userfaultfd vmsplice
-    "]].assert_eq(&names(|action| action == Action::NoSuchCall));
+    "]].assert_eq(&names(|action| action == CallAction::NoSuchCall));
 }

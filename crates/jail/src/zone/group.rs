@@ -1,51 +1,55 @@
-//! Groups for sandboxes: the limits and the counters of one sandbox, in every hierarchy.
+//! The groups of sandboxes: the limits and the counters of one sandbox, in every hierarchy.
 //!
-//! To make one and to take it down is a twelfth of all that the machine does for a short sandbox, where the
-//! kernel has a hierarchy for each controller. What a group keeps of a sandbox that has ended is what the
-//! kernel has counted, and memory that is still charged to it. So it may be given to the next one if no process
-//! is in it, if next to nothing is charged, and if its counters can start over; its limits are set anew. Where the
-//! kernel does not tell all of that, each sandbox has a new one.
-//! Tests: `tests/it/jail/stock.rs`.
+//! On a kernel with a hierarchy for each controller, making and removing a group is a twelfth of
+//! the processor time of a short sandbox, so a group may serve again. A group keeps two things of a
+//! sandbox that has ended: the kernel's counters, and memory that is still charged to it. It is
+//! used again only if no process is in it, if almost no memory is charged to it and if its counters
+//! can be reset; its limits are set anew. On a kernel that does not report all of that, each
+//! sandbox has a new group.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::cgroup::{GroupLimits, Groups, Meter};
-use crate::zone::stock::STOCK;
+use crate::zone::init_pool::IDLE_MAX;
 
-/// How many are kept at most; more than the stock holds could never be used soon.
-const SPARE_MAX: usize = STOCK;
+/// The most spare groups; the pool of inits could not use more of them soon.
+const SPARE_MAX: usize = IDLE_MAX;
 
-/// A group, with the doors into it open, and its meter.
+/// A group, its open `cgroup.procs` files and its meter.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct SandboxGroup {
     pub(crate) name: String,
-    pub(crate) doors: Vec<OwnedFd>,
+    /// `cgroup.procs` of each hierarchy: a process that writes to them moves into the group.
+    pub(crate) procs_fds: Vec<OwnedFd>,
     pub(crate) meter: Meter,
-    /// What it is limited to, if anything yet.
+    /// The limits in force; `None` until they are set.
     limits: Option<GroupLimits>,
     /// Whether another sandbox had it before.
     pub(crate) is_used: bool,
 }
 
-impl Group {
+impl SandboxGroup {
     fn new(groups: &Groups, name: String) -> io::Result<Self> {
         let make = || {
             groups.create(&name)?;
-            Ok((groups.doors(&name)?, groups.meter(&name)?))
+            Ok((groups.procs_fds(&name)?, groups.meter(&name)?))
         };
         match make() {
-            Ok((doors, meter)) => Ok(Self { name, doors, meter, limits: None, is_used: false }),
+            Ok((procs_fds, meter)) => {
+                Ok(Self { name, procs_fds, meter, limits: None, is_used: false })
+            }
             Err(error) => {
-                // What was made of it is empty; a leftover is cleared with the zone.
+                // No process is in what was made of it. If it cannot be removed now, it is removed
+                // with the zone.
                 let _ = groups.remove(&name);
                 Err(error)
             }
         }
     }
 
-    /// Sets its limits, where they are not what they should be.
+    /// Sets its limits, unless they are in force already.
     pub(crate) fn limit(&mut self, groups: &Groups, limits: GroupLimits) -> io::Result<()> {
         if self.limits != Some(limits) {
             groups.limit(&self.name, &limits)?;
@@ -54,27 +58,31 @@ impl Group {
         Ok(())
     }
 
-    /// Makes it as good as new; false if it cannot be. Limits that are set once more let the kernel forget
-    /// how much of the processor was used up last.
+    /// Resets it for another sandbox; false if it cannot be used again.
     fn start_over(&mut self, groups: &Groups) -> bool {
-        (self.limits, self.is_used) = (None, true);
-        groups.is_vacant(&self.name) && groups.is_paid(&self.name) && self.meter.start_over()
+        // Forgotten, so that they are written again: that also makes the kernel forget how much of
+        // its processor time the group has used up in the current period.
+        self.limits = None;
+        self.is_used = true;
+        groups.is_vacant(&self.name)
+            && groups.has_little_charged(&self.name)
+            && self.meter.start_over()
     }
 }
 
-/// Makes groups, out of those that are spare if it can.
+/// Makes groups, from spare ones where it can.
 #[derive(Debug, Default)]
 pub(crate) struct GroupStore {
     next: u64,
-    spare: VecDeque<Group>,
-    /// Those that nobody wants any more; they can go as soon as they are empty.
+    spare: VecDeque<SandboxGroup>,
+    /// Groups to be removed as soon as they are empty.
     unwanted: Vec<String>,
 }
 
 impl GroupStore {
-    /// One that is new, or cannot be told from it. The one that has waited longest comes first, since the kernel
-    /// has had most time to clear it.
-    pub(crate) fn make(&mut self, groups: &Groups) -> io::Result<Group> {
+    /// Returns a new group, or one that has been reset. Of the spare groups the one that has waited
+    /// longest comes first, since the kernel has had most time to uncharge its memory.
+    pub(crate) fn make(&mut self, groups: &Groups) -> io::Result<SandboxGroup> {
         while let Some(mut spare) = self.spare.pop_front() {
             if spare.start_over(groups) {
                 return Ok(spare);
@@ -83,12 +91,13 @@ impl GroupStore {
         }
         let name = format!("s{}", self.next);
         self.next += 1;
-        Group::new(groups, name)
+        SandboxGroup::new(groups, name)
     }
 
-    /// Takes one back that is vacant, that nobody can enter and that nobody reads any more. It is looked at when
-    /// it is wanted again.
-    pub(crate) fn take_back(&mut self, group: Group) {
+    /// Keeps the group of an ended sandbox. No process may be in it or able to join it, and the
+    /// engine must have stopped reading its meter. Whether it can be used again is checked when it
+    /// is needed.
+    pub(crate) fn put_back(&mut self, group: SandboxGroup) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push_back(group);
         } else {
@@ -96,23 +105,22 @@ impl GroupStore {
         }
     }
 
-    /// Gives one up for good.
+    /// Lets a group be removed.
     pub(crate) fn discard(&mut self, name: String) {
         self.unwanted.push(name);
     }
 
-    /// Whether there are any to be used again.
     pub(crate) fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
 
-    /// Gives up those that nobody has wanted.
-    pub(crate) fn forget_spare(&mut self) {
+    /// Lets all spare groups be removed.
+    pub(crate) fn drop_spare(&mut self) {
         self.unwanted.extend(self.spare.drain(..).map(|group| group.name));
     }
 
-    /// The names of groups to remove once they are empty.
-    pub(crate) fn unwanted(&mut self) -> Vec<String> {
+    /// Takes the names of the groups to remove once they are empty.
+    pub(crate) fn take_unwanted(&mut self) -> Vec<String> {
         std::mem::take(&mut self.unwanted)
     }
 }

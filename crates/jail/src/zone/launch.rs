@@ -1,5 +1,4 @@
-//! Starting a zone: the last code that runs with whatever rights the user has.
-//! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/ordinary_user.rs`.
+//! Starting a zone: the last code that runs with the rights of the user who starts Silica.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,11 +6,12 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, Signal};
 
 use crate::cgroup::{Groups, host};
-use crate::protocol::{self, Message, PACKET_BYTES_MAX, ZoneConfig, ZoneFacts, ZoneFailure};
+use crate::protocol::{self, PACKET_BYTES_MAX, ZoneConfig, ZoneFacts, ZoneFailure, ZoneMessage};
 use crate::sys::{self, Forked};
-use crate::zone::{layout, master};
+use crate::zone::layout::{self, HostTree};
+use crate::zone::master;
 
-/// How many ids a privileged zone maps.
+/// How many user and group ids a privileged zone maps.
 const ZONE_IDS: u32 = 65_536;
 
 const NAMESPACES: u64 = (libc::CLONE_NEWUSER
@@ -21,7 +21,8 @@ const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// The whole program `zone`: standard input is the engine's socket. Returns the exit status.
+/// The main function of the zone process, whose standard input is the engine's socket. Returns the
+/// exit status.
 pub fn run() -> i32 {
     let Ok(engine) = sys::take_stdin() else {
         return 1;
@@ -29,8 +30,8 @@ pub fn run() -> i32 {
     match start(&engine) {
         Ok(status) => status,
         Err(failure) => {
-            // If the engine has gone there is nobody to tell.
-            let _ = protocol::send(&engine, &Message::Failed(failure), &[]);
+            // If this cannot be sent, the engine has gone.
+            let _ = protocol::send(&engine, &ZoneMessage::Failed(failure), &[]);
             1
         }
     }
@@ -44,16 +45,16 @@ fn start(engine: &OwnedFd) -> Result<i32, ZoneFailure> {
     let mut packet = vec![0; PACKET_BYTES_MAX];
     let (length, _) = protocol::receive(engine, &mut packet)
         .map_err(fail("zone-config"))?
-        .ok_or_else(|| ZoneFailure::because("zone-config", "the engine has gone"))?;
+        .ok_or_else(|| ZoneFailure::because("zone-config", "the engine closed its socket"))?;
     let config: ZoneConfig = protocol::parse(&packet[..length]).map_err(fail("zone-config"))?;
-    // The engine's death must end this process even while it waits.
+    // When the engine dies, this process must die too, although it only waits for the master.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| fail("zone-start")(errno.into()))?;
     raise_file_limit();
     let hierarchies = host::prepare(&config.cgroups, &config.name, config.id_base)
         .inspect_err(|_| clear_groups(&config))
         .map_err(fail("zone-groups"))?;
-    // A slower move between groups is no reason to fail.
+    // Without it a move between groups only takes longer.
     let _cheap_moves = host::favour_moves().ok();
     let (ours, theirs) = protocol::pair().map_err(fail("zone-start"))?;
     match sys::fork_into(NAMESPACES).map_err(fail("zone-fork"))? {
@@ -71,20 +72,22 @@ fn start(engine: &OwnedFd) -> Result<i32, ZoneFailure> {
     }
 }
 
-/// Descriptors in flight count against this limit, and the engine may ask for many enclosures at once.
+/// Raises the limit of open files to its maximum. Descriptors that were sent and not yet received
+/// count against it, and the engine may request many enclosures at once.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Only lowers how many enclosures can be made at once.
+    // On a failure fewer enclosures can be made at once.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Writes the master's id maps, lets it go, and waits for its end.
+/// Writes the master's id maps and moves it into its group, lets it start, and waits for its end.
 fn supervise(pid: Pid, master: &OwnedFd, config: &ZoneConfig) -> Result<i32, ZoneFailure> {
     write_maps(pid, config.id_base).map_err(fail("zone-ids"))?;
     host::place_zone(&config.cgroups, &config.name, pid.as_raw_nonzero().get())
         .map_err(fail("zone-groups"))?;
+    // The master waits for this byte: only now has it ids and a group.
     rustix::io::write(master, b"g").map_err(|errno| fail("zone-start")(errno.into()))?;
     loop {
         match rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()) {
@@ -95,7 +98,8 @@ fn supervise(pid: Pid, master: &OwnedFd, config: &ZoneConfig) -> Result<i32, Zon
     }
 }
 
-/// Writes the id maps of a process: from 0 a whole range, or only the caller's own id as 0.
+/// Writes the id maps of a process: a range of host ids from `base`, or only the caller's own id,
+/// as 0.
 fn write_maps(pid: Pid, base: Option<u32>) -> io::Result<()> {
     let file = |name: &str| format!("/proc/{}/{name}", pid.as_raw_nonzero());
     let line = |own: u32| match base {
@@ -103,6 +107,7 @@ fn write_maps(pid: Pid, base: Option<u32>) -> io::Result<()> {
         None => format!("0 {own} 1"),
     };
     if base.is_none() {
+        // An unprivileged process may write a group map only after this; user_namespaces(7).
         std::fs::write(file("setgroups"), "deny")?;
     }
     std::fs::write(file("uid_map"), line(rustix::process::geteuid().as_raw()))?;
@@ -111,26 +116,26 @@ fn write_maps(pid: Pid, base: Option<u32>) -> io::Result<()> {
 
 fn clear_groups(config: &ZoneConfig) {
     for place in &config.cgroups {
-        // What stays behind is cleared by the next start.
+        // What cannot be removed is removed by the next start.
         let _ = host::clear(&place.parent.join(&config.name));
-        // The engine is where its starter put it, or one level below: no harm either way.
+        // On a failure the engine stays one level below its own group, which does no harm.
         let _ = host::move_back(place);
     }
 }
 
-/// The child's side: becomes the zone's root user in the zone's own root, then serves.
+/// In the child: becomes the zone's root user in the zone's own file tree, then serves.
 fn become_master(engine: &OwnedFd, launcher: &OwnedFd, config: &ZoneConfig, groups: Groups) -> i32 {
-    match settle(launcher, config, groups.limits_swap()) {
+    match set_up(launcher, config, groups.limits_swap()) {
         Ok(facts) => master::serve(engine, groups, facts),
         Err(failure) => {
-            // If the engine has gone there is nobody to tell.
-            let _ = protocol::send(engine, &Message::Failed(failure), &[]);
+            // If this cannot be sent, the engine has gone.
+            let _ = protocol::send(engine, &ZoneMessage::Failed(failure), &[]);
             1
         }
     }
 }
 
-fn settle(
+fn set_up(
     launcher: &OwnedFd,
     config: &ZoneConfig,
     swap_limited: bool,
@@ -138,21 +143,23 @@ fn settle(
     let io_fail = |step: &'static str| move |errno: rustix::io::Errno| fail(step)(errno.into());
     let mut go = [0; 1];
     if rustix::io::read(launcher, &mut go).map_err(io_fail("zone-ids"))? != 1 {
-        return Err(ZoneFailure::because("zone-ids", "the launcher has gone"));
+        return Err(ZoneFailure::because("zone-ids", "the launcher process ended"));
     }
     sys::set_ids(0, 0).map_err(fail("zone-ids"))?;
     if config.id_base.is_some() {
         sys::drop_groups().map_err(fail("zone-ids"))?;
     }
-    // Enclosures' id maps are written through /proc, which must be this user's.
-    sys::set_dumpable(true).map_err(fail("zone-ids"))?;
+    // A change of ids makes a process undumpable, and its children too. Their files in /proc, to
+    // which the id maps of enclosures are written, would then belong to another user; proc(5).
+    sys::make_dumpable().map_err(fail("zone-ids"))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(io_fail("zone-start"))?;
-    // A launcher that died before that line sends no signal any more.
+    // If the launcher died before that call, there is no signal.
     if hung_up(launcher).map_err(io_fail("zone-start"))? {
-        return Err(ZoneFailure::because("zone-start", "the launcher has gone"));
+        return Err(ZoneFailure::because("zone-start", "the launcher process ended"));
     }
-    layout::build(config.id_base.is_none()).map_err(fail("zone-root"))?;
+    let host_tree = if config.id_base.is_some() { HostTree::Drop } else { HostTree::Keep };
+    layout::build(host_tree).map_err(fail("zone-root"))?;
     Ok(ZoneFacts {
         unique_ids: config.id_base.is_some(),
         cgroups: config.cgroups.clone(),

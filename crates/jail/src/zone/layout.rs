@@ -1,8 +1,9 @@
 //! The zone's own root: a small file tree out of which enclosures and zygotes are built.
 //!
-//! Nothing of the host is in it but the layers that templates name and a handful of devices. Only an
-//! unprivileged zone also keeps the host's tree, at a place no enclosure inherits, to mount inputs from;
-//! it runs as the user who could read them anyway.
+//! It holds nothing of the host but the layers that templates name and six devices. An unprivileged
+//! zone also keeps the host's tree, at a path that no enclosure has, to mount layers and inputs
+//! from: its engine cannot make detached mounts to send. It runs as the user who may read those
+//! files anyway.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,25 +19,25 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::{Source, TemplateLayers};
 use crate::sys;
 
-/// Where an enclosure's root is put together.
+/// The mount point of an enclosure's root, in the mount namespace of its init.
 pub(crate) const ENCLOSURE_ROOT: &str = "/enclosure";
-/// Where an enclosure's bounded file system is mounted.
+/// The mount point of an enclosure's writable file system, which is limited in size.
 pub(crate) const WRITABLE: &str = "/writable";
-/// The device tree, shown to every enclosure.
+/// The device files, which every enclosure has as /dev.
 pub(crate) const DEVICES: &str = "/devices";
-/// An empty directory, the second layer of overlays that have only one.
+/// An empty directory: an overlay without an upper layer needs two lower ones.
 pub(crate) const EMPTY: &str = "/empty";
 /// The mounted layers.
 const LAYERS: &str = "/layers";
 /// The host's tree, in an unprivileged zone only.
 const HOST: &str = "/host";
 
-/// A template as mounted in the zone.
+/// The mount points of a template's layers in the zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Template {
+pub(crate) struct MountedTemplate {
     pub(crate) guest: String,
     pub(crate) root: String,
-    /// Path inside, and its layer.
+    /// For each system directory its path inside and its layer.
     pub(crate) system: Vec<(String, String)>,
 }
 
@@ -44,6 +45,29 @@ const MOUNT_ATTR_RDONLY: u64 = 1;
 const MOUNT_ATTR_NOSUID: u64 = 2;
 const MOUNT_ATTR_NODEV: u64 = 4;
 const MOUNT_ATTR_NOEXEC: u64 = 8;
+
+/// Whether a zone keeps the host's file tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostTree {
+    Keep,
+    Drop,
+}
+
+/// Which mounts a detached copy has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounts {
+    /// The one at the path.
+    One,
+    /// Those below it, too.
+    Recursive,
+}
+
+/// Whether programs on a mount may be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Programs {
+    Executable,
+    NotExecutable,
+}
 
 /// Devices every program expects.
 const DEVICE_FILES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -56,10 +80,14 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Turns a fresh file system into this process's root and forgets the old one.
-pub(crate) fn build(keep_host: bool) -> io::Result<()> {
+/// Makes a new file system the root of this process and unmounts the old one.
+pub(crate) fn build(host_tree: HostTree) -> io::Result<()> {
+    // Otherwise the mounts below would also appear in the host's mount namespace.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    let host = if keep_host { Some(clone_tree(Path::new("/"), true)?) } else { None };
+    let host = match host_tree {
+        HostTree::Keep => Some(clone_tree(Path::new("/"), Mounts::Recursive)?),
+        HostTree::Drop => None,
+    };
     let base = mount_base()?;
     for directory in [ENCLOSURE_ROOT, WRITABLE, DEVICES, EMPTY, LAYERS, HOST, "/proc"] {
         std::fs::create_dir(base.join(&directory[1..]))?;
@@ -71,12 +99,14 @@ pub(crate) fn build(keep_host: bool) -> io::Result<()> {
         attach(&host, &base.join(&HOST[1..]))?;
     }
     std::env::set_current_dir(&base)?;
+    // With the same path twice the old root is mounted over the new one, and is unmounted next;
+    // pivot_root(2).
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")
 }
 
-/// Mounts the file system of the new root over some directory that every host has.
+/// Mounts the file system of the new root over the first of some directories that hosts have.
 fn mount_base() -> io::Result<std::path::PathBuf> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let mut last = io::Error::from_raw_os_error(libc::ENOENT);
@@ -93,9 +123,10 @@ fn build_devices(directory: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     rustix::mount::mount("tmpfs", directory, "tmpfs", flags, Some(c"size=64k,mode=755"))?;
     for name in DEVICE_FILES {
+        // The host's device, mounted on a file: a user namespace has no right to make devices.
         let point = directory.join(name);
         std::fs::write(&point, "")?;
-        attach(&clone_tree(&Path::new("/dev").join(name), false)?, &point)?;
+        attach(&clone_tree(&Path::new("/dev").join(name), Mounts::One)?, &point)?;
     }
     for (name, target) in DEVICE_LINKS {
         std::os::unix::fs::symlink(target, directory.join(name))?;
@@ -107,22 +138,26 @@ fn build_devices(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A detached copy of a host directory or file, for handing to a zone. Follows no symbolic link.
-pub(crate) fn clone_tree(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
+/// Returns a detached mount of a directory or file, which can be sent to another process. Follows
+/// no symbolic link.
+pub(crate) fn clone_tree(path: &Path, mounts: Mounts) -> io::Result<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    if recursive {
+    if mounts == Mounts::Recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
     Ok(rustix::mount::open_tree(CWD, path, flags)?)
 }
 
-/// Makes a detached tree read-only for good.
-pub(crate) fn freeze(tree: &OwnedFd, executable: bool) -> io::Result<()> {
+/// Makes a detached mount read-only, without set-user-id programs and without devices.
+pub(crate) fn freeze(tree: &OwnedFd, programs: Programs) -> io::Result<()> {
     use std::os::fd::AsFd;
     let flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    let flags = if executable { flags } else { flags | MOUNT_ATTR_NOEXEC };
+    let flags = match programs {
+        Programs::Executable => flags,
+        Programs::NotExecutable => flags | MOUNT_ATTR_NOEXEC,
+    };
     sys::mount_attributes(tree.as_fd(), flags)
 }
 
@@ -131,24 +166,26 @@ fn attach(tree: &OwnedFd, target: &Path) -> io::Result<()> {
     Ok(rustix::mount::move_mount(tree, "", CWD, target, flags)?)
 }
 
-/// Gets a tree: from the descriptors sent along, or from the host's tree by path.
+/// Returns the mount of a source: the next descriptor of the packet, or one made by its path in the
+/// host's tree.
 pub(crate) fn obtain(
     source: &Source,
     fds: &mut impl Iterator<Item = OwnedFd>,
-    executable: bool,
+    programs: Programs,
 ) -> io::Result<OwnedFd> {
     match source {
         Source::Mount => fds.next().ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF)),
         Source::Path(path) => {
             let relative = path.strip_prefix("/").unwrap_or(path);
             let tree = open_host(relative)?;
-            freeze(&tree, executable)?;
+            freeze(&tree, programs)?;
             Ok(tree)
         }
     }
 }
 
-/// Clones a tree of the kept host by a path in which nothing may be a symbolic link.
+/// Returns a detached mount of a path in the host's tree. No part of the path may be a symbolic
+/// link.
 fn open_host(relative: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::ResolveFlags;
     let host = rustix::fs::open(HOST, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -161,15 +198,15 @@ fn open_host(relative: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::mount::open_tree(&found, "", flags)?)
 }
 
-/// Mounts the layers of a template; `next` numbers the mount points.
+/// Mounts the layers of a template; `next` is the number of the next mount point.
 pub(crate) fn add_template(
     layers: &TemplateLayers,
     fds: Vec<OwnedFd>,
     next: &mut u64,
-) -> io::Result<Template> {
+) -> io::Result<MountedTemplate> {
     let mut fds = fds.into_iter();
     let mut mount = |source: &Source| -> io::Result<String> {
-        let tree = obtain(source, &mut fds, true)?;
+        let tree = obtain(source, &mut fds, Programs::Executable)?;
         let point = format!("{LAYERS}/{next}");
         *next += 1;
         std::fs::create_dir(&point)?;
@@ -182,5 +219,5 @@ pub(crate) fn add_template(
     for directory in &layers.system {
         system.push((directory.path.clone(), mount(&directory.source)?));
     }
-    Ok(Template { guest, root, system })
+    Ok(MountedTemplate { guest, root, system })
 }

@@ -1,13 +1,15 @@
 //! The zone master's loop: one thread, one poll, every request a short step.
 //!
-//! Nothing here waits for a guest. An enclosure being made, a zygote forking and a sandbox dying are
-//! states in tables, moved on by packets and by SIGCHLD.
-//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/failing.rs`.
+//! Nothing here waits for a guest. An enclosure that is being made, a zygote that forks and a
+//! sandbox that dies are states in tables; packets and SIGCHLD move them on. What the steps do is
+//! in the modules below, by phase: `making`, `entering`, `zygotes`, `commanding`, `dying`.
 
 mod commanding;
 mod dying;
 mod entering;
 mod making;
+mod numbers;
+mod zygotes;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,29 +21,31 @@ use rustix::process::Pid;
 
 use crate::cgroup::Groups;
 use crate::protocol::{
-    self, EnclosureSpec, Message, NumberedRequest, PACKET_BYTES_MAX, ZoneEvent, ZoneFacts,
-    ZoneFailure, ZoneReply, ZoneRequest,
+    self, EnclosureSpec, NumberedRequest, PACKET_BYTES_MAX, ZoneEvent, ZoneFacts, ZoneFailure,
+    ZoneMessage, ZoneReply, ZoneRequest,
 };
-use crate::zone::group::Group;
-use crate::zone::layout::{self, Template};
-use crate::zone::stock::Stock;
-use crate::zone::zygote::{Attempts, Recipe, Zygote};
+use crate::zone::group::SandboxGroup;
+use crate::zone::init_pool::InitPool;
+use crate::zone::layout::{self, MountedTemplate};
+use crate::zone::zygote::{Attempts, Zygote, ZygoteSpec};
 use crate::{seccomp, sys};
 
-use commanding::{Command, Start};
-use entering::Entrance;
+use commanding::{CommandProcess, StartCommand};
+use entering::EnterRequest;
+use making::CreateRequest;
+use numbers::{CommandNumber, EnclosureNumber, KernelNumber, RequestNumber};
 
-/// A template, its zygote, and those who wait for it.
+/// A template, its zygotes, and the requests that wait for one.
 #[derive(Debug)]
 struct TemplateState {
-    layers: Template,
-    recipe: Option<Recipe>,
+    layers: MountedTemplate,
+    zygote_spec: Option<ZygoteSpec>,
     zygote: Option<Zygote>,
-    /// Takes over as soon as it is ready.
+    /// Replaces the current zygote as soon as it is ready.
     successor: Option<Zygote>,
-    /// Was taken over from, and is still working off what it was asked for.
+    /// Was replaced, and still answers the requests it had been sent.
     predecessor: Option<Zygote>,
-    waiting: VecDeque<Entrance>,
+    waiting: VecDeque<EnterRequest>,
     attempts: Attempts,
 }
 
@@ -79,29 +83,32 @@ impl TemplateState {
 #[derive(Debug)]
 struct Enclosure {
     spec: EnclosureSpec,
-    group: Group,
+    group: SandboxGroup,
+    /// Its user id as seen in the zone.
     uid: u32,
+    /// Its init.
     pid: Pid,
     pidfd: OwnedFd,
-    /// Where its processes are forked into.
+    /// Its pid namespace, into which its processes are forked.
     pid_namespace: OwnedFd,
-    /// Its other namespaces in the order of the gate, once it stands.
+    /// Its other namespaces in the order of the gate; empty until it is ready.
     namespaces: Vec<OwnedFd>,
     state: EnclosureState,
-    /// Whether the engine has asked for its end, and so reads its meter no more.
+    /// Whether the engine has asked for its end. From then on the engine does not read its meter,
+    /// so its group may be used again.
     is_given_up: bool,
-    /// Who waits for its end.
-    destroyers: Vec<u64>,
+    /// The requests to answer when nothing of it is left.
+    destroyers: Vec<RequestNumber>,
 }
 
 #[derive(Debug)]
 enum EnclosureState {
-    /// The init is building; its socket, the request to answer, and the thresholds at which
-    /// processes wait to enter.
-    Making { socket: OwnedFd, number: u64, thresholds: Vec<OwnedFd> },
-    /// The init reaps.
-    Standing,
-    /// It came to nothing; the init is ending.
+    /// The init is building. The namespaces go to each of the `namespace_sockets` when it is done:
+    /// processes that have been forked to enter wait at their other ends.
+    Making { socket: OwnedFd, number: RequestNumber, namespace_sockets: Vec<OwnedFd> },
+    /// The init is done building, and only reaps.
+    Ready,
+    /// A step of the init failed; it is ending.
     Failed,
     /// The init has ended; the group may still be busy.
     Dead,
@@ -110,56 +117,68 @@ enum EnclosureState {
 /// An interpreter in an enclosure.
 #[derive(Debug)]
 struct Kernel {
-    enclosure: u64,
-    /// The request to answer, until it has forked.
-    number: Option<u64>,
-    /// The zygote that was asked for it, if one was.
+    enclosure: EnclosureNumber,
+    /// The request to answer when the zygote has forked it.
+    number: Option<RequestNumber>,
+    /// The zygote it is forked from; `None` for a program of its own.
     zygote: Option<Pid>,
+    /// `None` until the zygote has forked it.
     pid: Option<Pid>,
-    /// For signals: a pid could belong to another process by the time one is sent.
+    /// For signals: by the time one is sent, its pid could belong to another process.
     pidfd: Option<OwnedFd>,
 }
 
-/// Everything the zone master knows.
+/// The state of the zone master.
 pub(super) struct Master<'a> {
     engine: &'a OwnedFd,
     signals: OwnedFd,
     own_pid_namespace: OwnedFd,
+    /// The zone's own namespaces, none of which a guest may be in; the gate compares them.
     zone_namespaces: [u64; 7],
     groups: Groups,
-    /// Groups that were still busy when they should have gone.
+    /// Groups to remove as soon as the kernel does not call them busy any more.
     leftovers: Vec<String>,
-    stock: Stock,
+    init_pool: InitPool,
     facts: ZoneFacts,
+    /// The filter of guest processes.
     filter: Vec<silica_gate::Instruction>,
     templates: HashMap<String, TemplateState>,
-    enclosures: HashMap<u64, Enclosure>,
-    kernels: HashMap<u64, Kernel>,
-    commands: HashMap<u64, Command>,
+    enclosures: HashMap<EnclosureNumber, Enclosure>,
+    kernels: HashMap<KernelNumber, Kernel>,
+    commands: HashMap<CommandNumber, CommandProcess>,
+    /// Numbers the mount points of the layers of templates.
     next_layer: u64,
 }
 
-/// How long to wait for something to do: when the stock is low, when it is not full, which can wait until
-/// whoever took from it has had a first answer, when a group is still busy, when there are network
-/// namespaces or groups that somebody may want again, and when there is nothing but worn zygotes to look for.
+/// How long `poll` waits while more than half of the pool of inits is gone.
 const TICK_LOW: Duration = Duration::from_millis(1);
+
+/// While the pool is not full: long enough for the first cell of the sandbox that took an init,
+/// which making another one would slow down.
 const TICK_NOT_FULL: Duration = Duration::from_millis(8);
+
+/// While the kernel still calls a group busy that is to be removed.
 const TICK_BUSY: Duration = Duration::from_millis(5);
+
+/// While there are spare network namespaces or groups; after this long without a request they are
+/// given up.
 const TICK_SPARE: Duration = Duration::from_millis(100);
+
+/// While there is nothing to do but to look for zygotes that are due for replacement.
 const TICK_IDLE: Duration = Duration::from_secs(5);
 
-/// Serves the engine until it goes. Returns the exit status.
+/// Serves the engine until it closes its socket. Returns the exit status.
 pub(crate) fn serve(engine: &OwnedFd, groups: Groups, facts: ZoneFacts) -> i32 {
     let outcome = Master::new(engine, groups, facts).and_then(|mut master| {
-        protocol::send(engine, &Message::Ready(master.facts.clone()), &[])?;
+        protocol::send(engine, &ZoneMessage::Ready(master.facts.clone()), &[])?;
         master.run()
     });
     match outcome {
         Ok(()) => 0,
         Err(error) => {
-            // If the engine has gone there is nobody to tell.
+            // If this cannot be sent, the engine has gone.
             let failure = ZoneFailure::new("zone-serve", &error);
-            let _ = protocol::send(engine, &Message::Failed(failure), &[]);
+            let _ = protocol::send(engine, &ZoneMessage::Failed(failure), &[]);
             1
         }
     }
@@ -174,7 +193,7 @@ impl<'a> Master<'a> {
             zone_namespaces: namespaces()?,
             groups,
             leftovers: Vec::new(),
-            stock: Stock::new(facts.unique_ids)?,
+            init_pool: InitPool::new(facts.unique_ids)?,
             facts,
             filter: seccomp::compile(seccomp::RULES),
             templates: HashMap::new(),
@@ -190,16 +209,17 @@ impl<'a> Master<'a> {
         loop {
             let ready = self.wait()?;
             if ready.is_idle() {
-                self.use_the_pause();
+                self.on_idle();
             }
+            // Ends come first, so that a request finds the tables up to date.
             if ready.signals {
                 self.reap()?;
             }
             for enclosure in ready.enclosures {
-                self.enclosure_reports(enclosure)?;
+                self.on_init_report(enclosure)?;
             }
             for (template, role) in ready.zygotes {
-                self.zygote_reports(&template, role, &mut packet)?;
+                self.on_zygote_packet(&template, role, &mut packet)?;
             }
             if ready.engine {
                 match protocol::receive(self.engine, &mut packet)? {
@@ -210,7 +230,7 @@ impl<'a> Master<'a> {
                     }
                 }
             }
-            self.bury_the_dead()?;
+            self.remove_dead()?;
             self.replace_worn_zygotes();
         }
     }
@@ -230,17 +250,18 @@ impl<'a> Master<'a> {
                 }
             }
         }
-        // While a sandbox dies there is time; otherwise wait to see whether somebody wants one.
+        // While a sandbox ends the master only waits for the kernel, so an init is made at once.
+        // Otherwise it waits a little for another request, which an init in the making would delay.
         let ending = self.enclosures.values().any(|enclosure| !enclosure.destroyers.is_empty());
         let tick = match (self.may_replenish(), ending) {
             (true, true) => Duration::ZERO,
-            (true, false) if self.stock.is_half_gone() => TICK_LOW,
+            (true, false) if self.init_pool.is_half_empty() => TICK_LOW,
             (true, false) => TICK_NOT_FULL,
             (false, _) if self.is_dying() => TICK_BUSY,
-            (false, _) if self.stock.has_spare() => TICK_SPARE,
+            (false, _) if self.init_pool.has_spare() => TICK_SPARE,
             (false, _) => TICK_IDLE,
         };
-        let timeout = rustix::event::Timespec::try_from(tick).expect("a few seconds fit");
+        let timeout = rustix::event::Timespec::try_from(tick).expect("every tick is short");
         let mut polled: Vec<PollFd<'_>> =
             watched.iter().map(|(fd, _)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
@@ -256,80 +277,84 @@ impl<'a> Master<'a> {
         Ok(ready)
     }
 
-    /// Does what is better done while nobody waits.
-    fn use_the_pause(&mut self) {
+    /// Does the work that would delay a request: fills the pool by one, or gives up spare
+    /// resources.
+    fn on_idle(&mut self) {
         if self.may_replenish() {
             let enclosures = &self.enclosures;
             let uid_is_used = |uid| enclosures.values().any(|enclosure| enclosure.uid == uid);
-            self.stock.replenish(&self.groups, &uid_is_used);
+            self.init_pool.replenish(&self.groups, &uid_is_used);
         } else if !self.is_dying() {
-            self.stock.forget_spare();
+            self.init_pool.drop_spare();
         }
     }
 
-    /// Whether something that has died is still to be cleared away.
+    /// Whether a dead enclosure or a group is still to be removed.
     fn is_dying(&self) -> bool {
         let dead = |enclosure: &Enclosure| matches!(enclosure.state, EnclosureState::Dead);
         !self.leftovers.is_empty() || self.enclosures.values().any(dead)
     }
 
-    /// Whether there is something to make ahead and nobody who would wait for it.
+    /// Whether the pool of inits can be filled without delaying an enclosure or an interpreter.
     fn may_replenish(&self) -> bool {
         let making =
             |enclosure: &Enclosure| matches!(enclosure.state, EnclosureState::Making { .. });
-        self.stock.is_low()
+        self.init_pool.is_low()
             && !self.enclosures.values().any(making)
             && !self.kernels.values().any(|kernel| kernel.pid.is_none())
     }
 
     fn handle(&mut self, request: NumberedRequest, fds: Vec<OwnedFd>) -> io::Result<()> {
-        let number = request.number;
+        let number = RequestNumber(request.number);
         match request.request {
             ZoneRequest::AddTemplate(layers) => {
-                self.stock.clear();
+                // Each idle init has a copy of the zone's mounts, without the new layers.
+                self.init_pool.clear();
                 let added = layout::add_template(&layers, fds, &mut self.next_layer);
                 let result = added.map_err(|error| ZoneFailure::new("template-layers", &error));
-                let result = result.map(|template| self.know(layers.name, template));
+                let result = result.map(|template| self.insert_template(layers.name, template));
                 self.reply(number, result.map(|()| ZoneReply::Done))
             }
             ZoneRequest::StartZygote { template, program, forks_max, age_ms_max } => {
                 let age_max = Duration::from_millis(age_ms_max);
-                let recipe = Recipe { program, forks_max, age_max };
-                let result = self.start_zygote(&template, recipe);
+                let zygote_spec = ZygoteSpec { program, forks_max, age_max };
+                let result = self.start_zygote(&template, zygote_spec);
                 self.reply(number, result.map(|()| ZoneReply::Done))
             }
             ZoneRequest::CreateEnclosure { enclosure, spec, inputs, fail_at } => {
-                match self.make_enclosure(number, enclosure, spec, inputs, fds, fail_at) {
-                    Ok(()) => Ok(()),
-                    Err(failure) => self.reply(number, Err(failure)),
-                }
+                let enclosure = EnclosureNumber(enclosure);
+                self.create(CreateRequest { number, enclosure, spec, inputs, fds, fail_at })
             }
             ZoneRequest::Enter { enclosure, kernel, origin, fail_at } => {
-                self.enter(Entrance { number, enclosure, kernel, origin, fds, fail_at })
+                let enclosure = EnclosureNumber(enclosure);
+                let kernel = KernelNumber(kernel);
+                self.enter(EnterRequest { number, enclosure, kernel, origin, fds, fail_at })
             }
             ZoneRequest::Signal { kernel, signal } => {
-                let result = self.signal(kernel, signal);
+                let result = self.signal(KernelNumber(kernel), signal);
                 self.reply(number, result.map(|()| ZoneReply::Done))
             }
             ZoneRequest::StartCommand { enclosure, command, line, fail_at } => {
-                self.start_command(Start { number, enclosure, command, line, fail_at, fds })
+                let enclosure = EnclosureNumber(enclosure);
+                let command = CommandNumber(command);
+                self.start_command(StartCommand { number, enclosure, command, line, fail_at, fds })
             }
             ZoneRequest::SignalCommand { command, signal } => {
-                let result = self.signal_command(command, signal);
+                let result = self.signal_command(CommandNumber(command), signal);
                 self.reply(number, result.map(|()| ZoneReply::Done))
             }
             ZoneRequest::Kill { enclosure } => {
-                self.give_up(enclosure);
+                self.give_up(EnclosureNumber(enclosure));
                 self.reply(number, Ok(ZoneReply::Done))
             }
-            ZoneRequest::Destroy { enclosure } => self.destroy(number, enclosure),
+            ZoneRequest::Destroy { enclosure } => self.destroy(number, EnclosureNumber(enclosure)),
         }
     }
 
-    fn know(&mut self, name: String, layers: Template) {
+    fn insert_template(&mut self, name: String, layers: MountedTemplate) {
         let state = TemplateState {
             layers,
-            recipe: None,
+            zygote_spec: None,
             zygote: None,
             successor: None,
             predecessor: None,
@@ -339,28 +364,33 @@ impl<'a> Master<'a> {
         self.templates.insert(name, state);
     }
 
-    fn reply(&self, number: u64, result: Result<ZoneReply, ZoneFailure>) -> io::Result<()> {
-        protocol::send(self.engine, &Message::Reply { number, result }, &[])
+    fn reply(
+        &self,
+        number: RequestNumber,
+        result: Result<ZoneReply, ZoneFailure>,
+    ) -> io::Result<()> {
+        protocol::send(self.engine, &ZoneMessage::Reply { number: number.0, result }, &[])
     }
 
     fn event(&self, event: ZoneEvent) -> io::Result<()> {
-        protocol::send(self.engine, &Message::Event(event), &[])
+        protocol::send(self.engine, &ZoneMessage::Event(event), &[])
     }
 }
 
-/// What one wait found ready.
+/// What one `poll` found readable.
 #[derive(Default)]
 struct Ready {
     engine: bool,
     signals: bool,
-    enclosures: Vec<u64>,
+    enclosures: Vec<EnclosureNumber>,
     zygotes: Vec<(String, Role)>,
 }
 
+/// Whose descriptor is polled.
 enum Watched<'a> {
     Engine,
     Signals,
-    Enclosure(u64),
+    Enclosure(EnclosureNumber),
     Zygote(&'a str, Role),
 }
 

@@ -1,6 +1,5 @@
-//! Zygotes as the zone master sees them: started in the template's root, asked for forks, replaced
-//! after a number of forks or minutes, brought back when they die.
-//! Tests: `tests/it/jail/forks.rs`.
+//! Zygotes as the zone master sees them: processes in the template's root that fork on request, are
+//! replaced after a number of forks or minutes, and are started again when they die.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +14,11 @@ use rustix::process::Pid;
 use crate::enclosure;
 use crate::protocol::{self, Program};
 use crate::sys::{self, Forked};
-use crate::zone::layout::Template;
+use crate::zone::layout::MountedTemplate;
 
-/// What to run and when to replace it.
+/// The program of a zygote, and when to replace it.
 #[derive(Clone, Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct ZygoteSpec {
     pub(crate) program: Program,
     pub(crate) forks_max: u64,
     pub(crate) age_max: Duration,
@@ -30,18 +29,19 @@ pub(crate) struct Recipe {
 pub(crate) struct Zygote {
     pub(crate) pid: Pid,
     pub(crate) socket: OwnedFd,
-    /// What it wrote to stderr, for the report if it fails.
-    complaints: std::fs::File,
+    /// A file in memory that is its standard error, to be read if it fails.
+    stderr: std::fs::File,
     pub(crate) ready: bool,
+    /// How many forks were requested of it.
     pub(crate) forks: u64,
-    born: Instant,
+    started: Instant,
 }
 
-/// How often a zygote is tried that does not come up: a few times at once, then once in a while, since
-/// what it lacked, memory perhaps, may be there again.
+/// The attempts to start a zygote that fails to start. After a few there is a pause before each
+/// further one, since what was missing, such as memory, may be available again later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts {
-    /// Those in a row that failed.
+    /// How many in a row have failed.
     failed: u32,
     last: Option<Instant>,
 }
@@ -49,96 +49,98 @@ pub(crate) struct Attempts {
 /// Failures in a row after which there is a pause.
 const FAILURES_MAX: u32 = 3;
 
-/// How long that is.
+/// How long the pause is.
 const FAILURES_PAUSE: Duration = Duration::from_secs(30);
 
 impl Attempts {
-    /// Whether another may be made.
+    /// Whether another attempt may be made.
     pub(crate) fn may_try(self, now: Instant) -> bool {
         let since = |last| now.saturating_duration_since(last);
         self.failed < FAILURES_MAX || self.last.is_none_or(|last| since(last) >= FAILURES_PAUSE)
     }
 
-    /// Notes that one has failed.
+    /// Notes that an attempt has failed.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.failed = self.failed.saturating_add(1);
         self.last = Some(now);
     }
 }
 
-/// How much of a failed zygote's last words is passed on.
-const COMPLAINT_BYTES_MAX: u64 = 4096;
+/// How much of a failed zygote's standard error is passed on, from its end.
+const STDERR_BYTES_MAX: u64 = 4096;
 
 impl Zygote {
-    /// Starts one: in a mount namespace of its own whose root is the template's, read-only, confined
-    /// before its program starts.
+    /// Starts a zygote in a mount namespace of its own, whose root is the template's, read-only. It
+    /// is restricted before its program starts.
     pub(crate) fn start(
-        template: &Template,
-        recipe: &Recipe,
+        template: &MountedTemplate,
+        spec: &ZygoteSpec,
         filter: &[silica_gate::Instruction],
     ) -> io::Result<Self> {
         let (socket, theirs) = protocol::pair()?;
-        let complaints = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC)?;
+        let stderr = rustix::fs::memfd_create("zygote", rustix::fs::MemfdFlags::CLOEXEC)?;
         match sys::fork_into(libc::CLONE_NEWNS as u64)? {
             Forked::Child => {
-                let error = become_zygote(template, recipe, &theirs, &complaints, filter);
-                // The last words land where the zone master looks for them.
-                let words = format!("zygote: {error}\n");
-                let _ = rustix::io::write(&complaints, words.as_bytes());
+                let error = become_zygote(template, spec, &theirs, &stderr, filter);
+                // The zone master reads this file when the zygote has ended. If this cannot be
+                // written, it reports that there was no error message.
+                let message = format!("zygote: {error}\n");
+                let _ = rustix::io::write(&stderr, message.as_bytes());
                 sys::exit_now(1)
             }
             Forked::Parent { pid, .. } => Ok(Self {
                 pid,
                 socket,
-                complaints: complaints.into(),
+                stderr: stderr.into(),
                 ready: false,
                 forks: 0,
-                born: Instant::now(),
+                started: Instant::now(),
             }),
         }
     }
 
-    /// Lets it know that no request comes after those it has.
-    pub(crate) fn ask_no_more(&self) -> io::Result<()> {
+    /// Closes the socket for requests: the zygote exits once it has answered those it has.
+    pub(crate) fn close_requests(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write)?)
     }
 
-    /// Whether it has forked often or long enough.
-    pub(crate) fn is_worn(&self, recipe: &Recipe) -> bool {
-        self.forks >= recipe.forks_max || self.born.elapsed() >= recipe.age_max
+    /// Whether it has reached its number of forks or its age.
+    pub(crate) fn is_worn(&self, spec: &ZygoteSpec) -> bool {
+        self.forks >= spec.forks_max || self.started.elapsed() >= spec.age_max
     }
 
-    /// What it complained about, the end of it.
-    pub(crate) fn last_words(&mut self) -> String {
-        let length = self.complaints.metadata().map_or(0, |metadata| metadata.len());
-        let start = length.saturating_sub(COMPLAINT_BYTES_MAX);
-        let mut words = Vec::new();
-        // Unreadable last words are no words.
-        if self.complaints.seek(SeekFrom::Start(start)).is_ok() {
-            let _ = (&self.complaints).take(COMPLAINT_BYTES_MAX).read_to_end(&mut words);
+    /// Returns the end of what it wrote to standard error.
+    pub(crate) fn stderr_tail(&mut self) -> String {
+        let length = self.stderr.metadata().map_or(0, |metadata| metadata.len());
+        let start = length.saturating_sub(STDERR_BYTES_MAX);
+        let mut tail = Vec::new();
+        // If it cannot be read, there is no error message to report.
+        if self.stderr.seek(SeekFrom::Start(start)).is_ok() {
+            let _ = (&self.stderr).take(STDERR_BYTES_MAX).read_to_end(&mut tail);
         }
-        String::from_utf8_lossy(&words).trim().to_owned()
+        String::from_utf8_lossy(&tail).trim().to_owned()
     }
 }
 
-/// In the child: never returns but with an error.
+/// In the child: executes the zygote's program; returns only on failure.
 fn become_zygote(
-    template: &Template,
-    recipe: &Recipe,
+    template: &MountedTemplate,
+    spec: &ZygoteSpec,
     socket: &OwnedFd,
-    complaints: &OwnedFd,
+    stderr: &OwnedFd,
     filter: &[silica_gate::Instruction],
 ) -> io::Error {
     let prepare = || -> io::Result<()> {
         enclosure::build_zygote_root(template)?;
-        sys::duplicate_to(complaints.as_fd(), 2)?;
+        // Where its program expects them: errors on 2, the zone master's requests on 3.
+        sys::duplicate_to(stderr.as_fd(), 2)?;
         sys::duplicate_to(socket.as_fd(), 3)?;
         silica_gate::confine_zygote(filter).map_err(|errno| io::Error::from_raw_os_error(errno.0))
     };
     if let Err(error) = prepare() {
         return error;
     }
-    match strings(&recipe.program) {
+    match exec_strings(&spec.program) {
         Ok((arguments, environment)) => {
             sys::default_signals();
             sys::execute(&arguments[0], &arguments, &environment)
@@ -147,8 +149,9 @@ fn become_zygote(
     }
 }
 
-/// A program's arguments and environment as the kernel wants them.
-pub(crate) fn strings(program: &Program) -> io::Result<(Vec<CString>, Vec<CString>)> {
+/// Returns a program's arguments and environment as `execve` takes them. Fails if there is no
+/// program or if a string holds a zero byte.
+pub(crate) fn exec_strings(program: &Program) -> io::Result<(Vec<CString>, Vec<CString>)> {
     let arguments: Result<Vec<_>, _> =
         program.arguments.iter().map(|argument| CString::new(argument.as_str())).collect();
     let environment: Result<Vec<_>, _> = program

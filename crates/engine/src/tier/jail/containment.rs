@@ -5,7 +5,7 @@
 use silica_domain::{Containment, Enforcement, Measure, Tier};
 use silica_jail::cgroup::{Controller, Version};
 use silica_jail::protocol::ZoneFacts;
-use silica_jail::seccomp::{Action, RULES, Rule};
+use silica_jail::seccomp::{CallAction, CallRule, RULES};
 
 /// The report for every sandbox of a zone.
 pub(crate) fn report(facts: &ZoneFacts) -> Containment {
@@ -40,7 +40,7 @@ fn user_id(facts: &ZoneFacts) -> Enforcement {
 }
 
 fn seccomp() -> Enforcement {
-    let allowed = |rule: &&Rule| rule.action != Action::NoSuchCall;
+    let allowed = |rule: &&CallRule| rule.action != CallAction::NoSuchCall;
     let calls: usize = RULES.iter().filter(allowed).map(|rule| rule.calls.len()).sum();
     Enforcement::Full(format!("allow-list of {calls} calls, everything else refused"))
 }

@@ -1,4 +1,4 @@
-//! Commands: starting them in enclosures that stand, signalling them, and noticing their end.
+//! Commands: starting them in enclosures, signalling them, and reporting their end.
 
 use std::ffi::CString;
 use std::io;
@@ -6,88 +6,96 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 
+use super::numbers::{CommandNumber, EnclosureNumber, RequestNumber};
 use super::{EnclosureState, Master};
-use crate::command::{self, CommandLine, Errand, Streams};
+use crate::command::{self, CommandLine, PreparedCommand, Streams};
 use crate::protocol::{Exit, ZoneEvent, ZoneFailure, ZoneReply};
 use crate::zone::zygote;
 
-/// A command in an enclosure. It leads a session and a process group, and cannot leave them.
+/// A command in an enclosure. It leads a session and a process group, and a leader cannot leave
+/// either; setsid(2).
 #[derive(Debug)]
-pub(super) struct Command {
-    pub(super) enclosure: u64,
+pub(super) struct CommandProcess {
+    pub(super) enclosure: EnclosureNumber,
     pid: Pid,
     pidfd: OwnedFd,
-    /// Processes of the enclosure killed for lack of memory before it started.
+    /// How many processes of the enclosure had been killed for lack of memory before it started.
     oom_kills_before: u64,
 }
 
 /// A request to start a command.
 #[derive(Debug)]
-pub(super) struct Start {
-    pub(super) number: u64,
-    pub(super) enclosure: u64,
-    pub(super) command: u64,
+pub(super) struct StartCommand {
+    pub(super) number: RequestNumber,
+    pub(super) enclosure: EnclosureNumber,
+    pub(super) command: CommandNumber,
     pub(super) line: CommandLine,
     pub(super) fail_at: u32,
-    /// The report, then stdout, stderr and stdin as far as they are pipes.
+    /// The report socket, then stdout, stderr and stdin as far as they are pipes.
     pub(super) fds: Vec<OwnedFd>,
 }
 
 impl Master<'_> {
-    /// Forks a process that enters the enclosure and becomes the program; it reports to the engine.
-    pub(super) fn start_command(&mut self, start: Start) -> io::Result<()> {
+    /// Forks a process that enters the enclosure and executes the program. The process itself
+    /// reports to the engine how that went.
+    pub(super) fn start_command(&mut self, start: StartCommand) -> io::Result<()> {
         let number = start.number;
         let result = self.try_start_command(&start);
-        // The engine waits for the end of the report: no end of it may stay open here.
+        // The engine waits until every copy of the report socket's other end is closed.
         drop(start);
         self.reply(number, result.map(|()| ZoneReply::Entered))
     }
 
-    fn try_start_command(&mut self, start: &Start) -> Result<(), ZoneFailure> {
+    fn try_start_command(&mut self, start: &StartCommand) -> Result<(), ZoneFailure> {
         self.require_enclosure(start.enclosure)?;
         let streams = start.line.streams;
         if start.fds.len() != streams.descriptors() {
             return Err(ZoneFailure::because(
                 "enter-streams",
-                "the descriptors do not fit the streams",
+                format!("{} descriptors are needed for these streams", streams.descriptors()),
             ));
         }
-        let errand =
-            errand(start).map_err(|error| ZoneFailure::new(command::Step::Exec.name(), &error))?;
+        let prepared =
+            prepare(start).map_err(|error| ZoneFailure::new(command::Step::Exec.name(), &error))?;
         let mut fds: Vec<i32> = start.fds.iter().map(AsRawFd::as_raw_fd).collect();
         if let Streams::Terminal(_) = streams {
-            // Until it has its terminal, which it makes itself.
+            // It opens its terminal itself, inside. Until then the report socket fills the places
+            // of stdout and stderr.
             fds.extend([fds[0], fds[0]]);
         }
-        let mut request = self.entry(start.enclosure, start.command, start.fail_at);
+        let mut request = self.entry(start.enclosure, start.command.0, start.fail_at);
         request.has_stdin = u32::from(streams == Streams::OutputAndInput);
         let oom_kills_before = self.enclosures[&start.enclosure].group.meter.read().oom_kills;
         let forked = self.fork_inside(start.enclosure, &request, &fds, || {
-            command::carry_out(&errand);
+            command::run(&prepared);
         });
         let (pid, pidfd) = match forked {
-            // The kernel refuses to fork into a pid namespace whose init is dying.
+            // The kernel refuses to fork into a pid namespace whose init is exiting.
             Err(_) if self.is_ending(start.enclosure) => {
                 return Err(ZoneFailure::because("enter-enclosure", "the enclosure has ended"));
             }
             other => other?,
         };
-        let command = Command { enclosure: start.enclosure, pid, pidfd, oom_kills_before };
+        let command = CommandProcess { enclosure: start.enclosure, pid, pidfd, oom_kills_before };
         self.commands.insert(start.command, command);
         Ok(())
     }
 
-    /// Signals a command and its group; one that has ended is no error, and nothing else is hit: its
-    /// number is not given to another process before it has been collected, and it is not in the
-    /// table any more after that.
-    pub(super) fn signal_command(&mut self, id: u64, signal: i32) -> Result<(), ZoneFailure> {
+    /// Signals a command and its process group. It is no error if the command has ended. No other
+    /// process can be hit: the kernel does not use a pid again before the process was reaped, and a
+    /// reaped command is not in the table any more.
+    pub(super) fn signal_command(
+        &mut self,
+        id: CommandNumber,
+        signal: i32,
+    ) -> Result<(), ZoneFailure> {
         let failure = |errno: rustix::io::Errno| ZoneFailure::new("signal", &errno.into());
         let signal =
             Signal::from_named_raw(signal).ok_or_else(|| failure(rustix::io::Errno::INVAL))?;
         let Some(command) = self.commands.get(&id) else { return Ok(()) };
         let mut sent = kill_process_group(command.pid, signal);
         if sent == Err(rustix::io::Errno::SRCH) {
-            // It has not come far enough to lead a group.
+            // It has not yet called `setsid`, so there is no group of this number.
             sent = pidfd_send_signal(&command.pidfd, signal);
         }
         match sent {
@@ -96,7 +104,7 @@ impl Master<'_> {
         }
     }
 
-    /// Tells the engine of a command's end, if a command it was.
+    /// Sends an event for the end of a command, if the process was one.
     pub(super) fn command_exited(&mut self, pid: Pid, exit: Exit) -> io::Result<()> {
         let found = self.commands.iter().find(|(_, command)| command.pid == pid);
         let Some(id) = found.map(|(&id, _)| id) else { return Ok(()) };
@@ -107,26 +115,28 @@ impl Master<'_> {
         let enclosure = self.enclosures.get(&command.enclosure);
         let oom_kills = enclosure.map_or(0, |enclosure| enclosure.group.meter.read().oom_kills);
         let oom_kills = oom_kills.saturating_sub(command.oom_kills_before);
-        self.event(ZoneEvent::CommandExited { command: id, exit, oom_kills })
+        self.event(ZoneEvent::CommandExited { command: id.0, exit, oom_kills })
     }
 
-    /// Whether a process was killed by the kernel because its enclosure's init has ended, which is told
-    /// by an event of its own: the init cannot be collected before all it took along.
-    pub(super) fn died_with_enclosure(&self, enclosure: u64, exit: Exit) -> bool {
-        let told = self.enclosures.get(&enclosure).is_some_and(|enclosure| {
-            matches!(enclosure.state, EnclosureState::Standing) && enclosure.destroyers.is_empty()
+    /// Whether the kernel killed a process because its enclosure's init has ended. The end of the
+    /// enclosure is an event of its own, which comes later: the kernel lets an init be reaped only
+    /// after all other processes of its pid namespace.
+    pub(super) fn died_with_enclosure(&self, enclosure: EnclosureNumber, exit: Exit) -> bool {
+        let has_event = self.enclosures.get(&enclosure).is_some_and(|enclosure| {
+            matches!(enclosure.state, EnclosureState::Ready) && enclosure.destroyers.is_empty()
         });
-        told && exit == Exit::Signal(libc::SIGKILL) && self.is_ending(enclosure)
+        has_event && exit == Exit::Signal(libc::SIGKILL) && self.is_ending(enclosure)
     }
 
-    /// Whether an enclosure's init is on its way out.
-    fn is_ending(&self, enclosure: u64) -> bool {
+    /// Whether an enclosure's init is exiting or has exited.
+    fn is_ending(&self, enclosure: EnclosureNumber) -> bool {
         /// `PF_EXITING` among the flags of proc_pid_stat(5).
         const EXITING: u64 = 4;
         let Some(enclosure) = self.enclosures.get(&enclosure) else { return true };
         let stat =
             std::fs::read_to_string(format!("/proc/{}/stat", enclosure.pid.as_raw_nonzero()));
         let flags = stat.ok().and_then(|stat| {
+            // The name in brackets may hold anything; the flags are the seventh field after it.
             let (_, after_name) = stat.rsplit_once(") ")?;
             after_name.split(' ').nth(6)?.parse::<u64>().ok()
         });
@@ -134,9 +144,14 @@ impl Master<'_> {
     }
 }
 
-fn errand(start: &Start) -> io::Result<Errand> {
-    let (arguments, environment) = zygote::strings(&start.line.program)?;
+fn prepare(start: &StartCommand) -> io::Result<PreparedCommand> {
+    let (arguments, environment) = zygote::exec_strings(&start.line.program)?;
     let directory = CString::new(start.line.directory.as_str())?;
-    let (streams, fail_at) = (start.line.streams, start.fail_at);
-    Ok(Errand { directory, arguments, environment, streams, fail_at })
+    Ok(PreparedCommand {
+        directory,
+        arguments,
+        environment,
+        streams: start.line.streams,
+        fail_at: start.fail_at,
+    })
 }

@@ -1,47 +1,67 @@
-//! Making enclosures.
+//! Making enclosures: an init from the pool is sent its order, and reports when it is done.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::numbers::{EnclosureNumber, RequestNumber};
 use super::{Enclosure, EnclosureState, Master};
 use crate::cgroup::GroupLimits;
-use crate::enclosure::{Order, Preparation, Step, run_step};
-use crate::protocol::{self, EnclosureSpec, InputMount, Message, ZoneFailure, ZoneReply};
-use crate::zone::layout;
-use crate::zone::stock::{Blank, Wish};
+use crate::enclosure::{InitOrder, Preparation, Step, run_step};
+use crate::protocol::{self, EnclosureSpec, InputMount, ZoneFailure, ZoneMessage, ZoneReply};
+use crate::zone::init_pool::{IdleInit, InitRequest};
+use crate::zone::layout::{self, Programs};
+
+/// A request to make an enclosure.
+#[derive(Debug)]
+pub(super) struct CreateRequest {
+    pub(super) number: RequestNumber,
+    pub(super) enclosure: EnclosureNumber,
+    pub(super) spec: EnclosureSpec,
+    pub(super) inputs: Vec<InputMount>,
+    /// The inputs' mounts.
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) fail_at: u32,
+}
 
 impl Master<'_> {
-    /// Starts an enclosure; its init reports later. On an error nothing is left.
-    pub(super) fn make_enclosure(
-        &mut self,
-        number: u64,
-        id: u64,
-        spec: EnclosureSpec,
-        inputs: Vec<InputMount>,
-        fds: Vec<OwnedFd>,
-        fail_at: u32,
-    ) -> Result<(), ZoneFailure> {
+    /// Starts making an enclosure. The reply is sent when its init reports, or at once on an error,
+    /// after which nothing of it is left.
+    pub(super) fn create(&mut self, create: CreateRequest) -> io::Result<()> {
+        let number = create.number;
+        match self.try_create(create) {
+            Ok(()) => Ok(()),
+            Err(failure) => self.reply(number, Err(failure)),
+        }
+    }
+
+    fn try_create(&mut self, create: CreateRequest) -> Result<(), ZoneFailure> {
+        let CreateRequest { number, enclosure: id, spec, inputs, fds, fail_at } = create;
         if self.enclosures.contains_key(&id) {
             return Err(ZoneFailure::because(
                 "enclosure-id",
-                format!("enclosure {id} exists already"),
+                format!("enclosure {} exists already", id.0),
             ));
         }
-        let template = &self.templates.get(&spec.template).ok_or_else(|| unknown(&spec))?.layers;
-        let (template, disk_bytes) = (template.clone(), spec.disk_bytes);
-        let preparation = Preparation { template, disk_bytes, fail_at };
-        let wish = Wish { preparation, limits: group_limits(&spec) };
+        let template = self.templates.get(&spec.template).ok_or_else(|| unknown(&spec))?;
+        let disk_bytes = spec.disk_bytes;
+        let preparation = Preparation { template: template.layers.clone(), disk_bytes, fail_at };
+        let request = InitRequest { preparation, limits: group_limits(&spec) };
         let trees = take_inputs(&inputs, fds)?;
-        let blank = self.send_order(&wish, &Order { disk_bytes, inputs, fail_at }, &trees)?;
+        let order = InitOrder { disk_bytes, inputs, fail_at };
+        let init = self.send_order(&request, &order, &trees)?;
         let enclosure = Enclosure {
             spec,
-            group: blank.group,
-            uid: blank.uid,
-            pid: blank.pid,
-            pidfd: blank.pidfd,
-            pid_namespace: blank.pid_namespace,
+            group: init.group,
+            uid: init.uid,
+            pid: init.pid,
+            pidfd: init.pidfd,
+            pid_namespace: init.pid_namespace,
             namespaces: Vec::new(),
-            state: EnclosureState::Making { socket: blank.socket, number, thresholds: Vec::new() },
+            state: EnclosureState::Making {
+                socket: init.socket,
+                number,
+                namespace_sockets: Vec::new(),
+            },
             is_given_up: false,
             destroyers: Vec::new(),
         };
@@ -49,25 +69,26 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// Takes an init and tells it what is wanted.
+    /// Takes an init from the pool and sends it the order.
     fn send_order(
         &mut self,
-        wish: &Wish,
-        order: &Order,
+        request: &InitRequest,
+        order: &InitOrder,
         inputs: &[OwnedFd],
-    ) -> Result<Blank, ZoneFailure> {
+    ) -> Result<IdleInit, ZoneFailure> {
+        // These steps are done by the pool, ahead of time; here tests can make them fail.
         run_step(order.fail_at, Step::Groups, &|| Ok(()))?;
         run_step(order.fail_at, Step::Fork, &|| Ok(()))?;
         loop {
             let enclosures = &self.enclosures;
             let uid_is_used = |uid| enclosures.values().any(|enclosure| enclosure.uid == uid);
-            let blank = self.stock.take(wish, &self.groups, &uid_is_used)?;
-            match order.send(&blank.socket, inputs) {
-                Ok(()) => return Ok(blank),
+            let init = self.init_pool.take(request, &self.groups, &uid_is_used)?;
+            match order.send(&init.socket, inputs) {
+                Ok(()) => return Ok(init),
                 Err(error) => {
-                    let is_new = blank.is_new();
-                    self.stock.abandon(blank);
-                    // It died while it waited; the next may live, and a new one surely does.
+                    let is_new = init.is_new();
+                    self.init_pool.abandon(init);
+                    // It died in the pool. The loop ends, because at the latest a new one is made.
                     if is_new {
                         return Err(ZoneFailure::new(Step::Fork.name(), &error));
                     }
@@ -76,8 +97,9 @@ impl Master<'_> {
         }
     }
 
-    /// The init says how it went.
-    pub(in crate::zone) fn enclosure_reports(&mut self, id: u64) -> io::Result<()> {
+    /// Reads the report of an init that was building, and answers the request to make its
+    /// enclosure. A socket that is closed without a report means that the init has died.
+    pub(super) fn on_init_report(&mut self, id: EnclosureNumber) -> io::Result<()> {
         let Some(enclosure) = self.enclosures.get_mut(&id) else {
             return Ok(());
         };
@@ -91,7 +113,7 @@ impl Master<'_> {
                 }
                 Ok(None) | Err(_) => None,
             };
-        let EnclosureState::Making { number, thresholds, .. } =
+        let EnclosureState::Making { number, namespace_sockets, .. } =
             std::mem::replace(&mut enclosure.state, EnclosureState::Failed)
         else {
             return Ok(());
@@ -100,17 +122,16 @@ impl Master<'_> {
             Some((Ok(()), mut fds)) if fds.len() == 1 + silica_gate::NAMESPACES.len() => {
                 let writable = fds.remove(0);
                 enclosure.namespaces = fds;
-                enclosure.state = EnclosureState::Standing;
+                enclosure.state = EnclosureState::Ready;
                 let (gauges, files) = enclosure.group.meter.parts();
-                let answer =
-                    ZoneReply::Enclosure { gauges, before: enclosure.group.meter.before() };
-                let message = Message::Reply { number, result: Ok(answer) };
+                let reply = ZoneReply::Enclosure { gauges, before: enclosure.group.meter.before() };
+                let message = ZoneMessage::Reply { number: number.0, result: Ok(reply) };
                 let mut fds = vec![writable.as_fd()];
                 fds.extend(files);
                 protocol::send(self.engine, &message, &fds)?;
-                for threshold in thresholds {
-                    // A process that has died meanwhile is reported by its end.
-                    let _ = let_in(&threshold, &enclosure.namespaces);
+                for socket in namespace_sockets {
+                    // If the process has died meanwhile, its end is reported on its own.
+                    let _ = send_namespaces(&socket, &enclosure.namespaces);
                 }
                 Ok(())
             }
@@ -121,7 +142,7 @@ impl Master<'_> {
                         ZoneFailure::because("enclosure-init", "the init ended before it was ready")
                     }
                 };
-                // Those at the thresholds see them close, and leave.
+                // The namespace sockets were dropped: the processes that wait at them exit.
                 self.reply(number, Err(failure))?;
                 self.kill_enclosure(id);
                 Ok(())
@@ -130,28 +151,32 @@ impl Master<'_> {
     }
 }
 
-/// Hands the namespaces of a standing enclosure to a process at its threshold.
-pub(super) fn let_in(threshold: &OwnedFd, namespaces: &[OwnedFd]) -> io::Result<()> {
+/// Sends the namespaces of an enclosure to a process that waits to enter it.
+pub(super) fn send_namespaces(socket: &OwnedFd, namespaces: &[OwnedFd]) -> io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = namespaces.iter().map(AsFd::as_fd).collect();
-    protocol::send_bytes(threshold, b"n", &fds)
+    protocol::send_bytes(socket, b"n", &fds)
 }
 
 fn group_limits(spec: &EnclosureSpec) -> GroupLimits {
     GroupLimits {
         memory_bytes: spec.memory_bytes,
-        // The init counts too.
+        // The init is one of the group's processes.
         processes: spec.processes + 1,
         cpu_millis: spec.cpu_millis,
     }
 }
 
 fn unknown(spec: &EnclosureSpec) -> ZoneFailure {
-    ZoneFailure::because("enclosure-template", format!("template {} is not known", spec.template))
+    ZoneFailure::because(
+        "enclosure-template",
+        format!("template {} has not been added", spec.template),
+    )
 }
 
 fn take_inputs(inputs: &[InputMount], fds: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, ZoneFailure> {
     let mut fds = fds.into_iter();
-    let obtain = |input: &InputMount| layout::obtain(&input.source, &mut fds, false);
+    let obtain =
+        |input: &InputMount| layout::obtain(&input.source, &mut fds, Programs::NotExecutable);
     let trees: io::Result<Vec<OwnedFd>> = inputs.iter().map(obtain).collect();
     trees.map_err(|error| ZoneFailure::new(Step::Inputs.name(), &error))
 }

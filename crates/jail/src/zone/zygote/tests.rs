@@ -1,4 +1,4 @@
-//! How often a zygote is tried that does not come up.
+//! The attempts to start a zygote that fails to start.
 
 use std::time::Instant;
 
