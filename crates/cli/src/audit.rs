@@ -13,8 +13,8 @@ use anyhow::{Context, Error, Result, bail};
 use clap::{Args, Subcommand, value_parser};
 use serde_json::{Value, json};
 use silica_store::audit::{
-    BeginBody, Execution, ExportError, Fault, FinishBody, Follow, Head, Kind, NoteBody, Noted,
-    NotedHead, Record, SEARCH_MAX, Search, Summary, TAIL_MAX, Verdict, verify_export,
+    BeginBody, Execution, ExportError, Fault, FinishBody, Follow, Head, NoteBody, Noted, NotedHead,
+    Record, RecordKind, SEARCH_MAX, Search, Summary, TAIL_MAX, Verdict, verify_export,
 };
 use silica_store::{Access, SandboxId, Tenant, Timestamp};
 
@@ -165,9 +165,9 @@ fn show_record(record: &Record, as_json: bool) -> Result<()> {
 /// Returns the body of a record on one line.
 fn what(record: &Record) -> String {
     let text = match record.kind {
-        Kind::Begin => serde_json::from_str(&record.body).map(|body| begun(&body)),
-        Kind::Finish => serde_json::from_str(&record.body).map(|body| finished(&body)),
-        Kind::Note => serde_json::from_str(&record.body).map(|body| noted(&body)),
+        RecordKind::Begin => serde_json::from_str(&record.body).map(|body| begun(&body)),
+        RecordKind::Finish => serde_json::from_str(&record.body).map(|body| finished(&body)),
+        RecordKind::Note => serde_json::from_str(&record.body).map(|body| noted(&body)),
     };
     show::plain(&text.unwrap_or_else(|_| record.body.clone()), TEXT_CHARS_MAX)
 }

@@ -1,7 +1,7 @@
-//! Approvals: executions that wait for a person, and what became of each.
+//! Approvals: executions that wait for a person, and the decision about each.
 //!
-//! A decision is one conditional change of one row, with its note in the audit log in the same
-//! transaction: of two people who decide at once one comes too late, and is told so.
+//! A decision is one conditional update of one row, with its note in the audit log in the same
+//! transaction. If two people decide at once, the second one gets [`Decided::Before`].
 
 #[cfg(test)]
 mod tests;
@@ -19,34 +19,34 @@ use crate::{
     ApprovalId, Digest, IdError, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write,
 };
 
-/// The most that wait at a time, of everybody and of one key.
+/// The most pending approvals of all keys together.
 pub const PENDING_MAX: usize = 100;
-/// The most of one key.
+/// The most pending approvals of one key.
 pub const PENDING_OF_ONE_MAX: usize = 20;
-/// How many that were decided are kept, the newest.
+/// How many decided approvals are kept, the newest.
 const DECIDED_MAX: usize = 1000;
 /// The longest findings, as JSON.
 const FINDINGS_BYTES_MAX: usize = 256 * 1024;
 /// The longest reason; more is cut off.
 const REASON_CHARS_MAX: usize = 1000;
-/// The most that are listed at once.
+/// The most approvals of one list.
 pub const LIST_MAX: usize = 100;
 
-/// Whether and how it was decided.
+/// The state of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nobody has decided.
+    /// No decision yet.
     Pending,
-    /// It may run.
+    /// The execution may run.
     Approved,
-    /// It may not.
+    /// The execution may not run.
     Denied,
-    /// Nobody decided in time, which means no.
+    /// No decision in time; the execution may not run.
     Expired,
 }
 
 impl State {
-    /// Its name in the file and in JSON.
+    /// Returns its name in the database and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -85,78 +85,78 @@ impl FromSql for State {
     }
 }
 
-/// Something that is to wait for a person.
+/// An execution that is to wait for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewApproval {
-    /// Its id, never used before.
+    /// A new id.
     pub id: ApprovalId,
-    /// Who asked.
+    /// The owner of the sandbox.
     pub tenant: Tenant,
-    /// In which sandbox it is to run.
+    /// The sandbox in which it is to run.
     pub sandbox: SandboxId,
-    /// Which cell of it.
+    /// The cell.
     pub cell: String,
-    /// The policy that asks.
+    /// The policy that requires a decision.
     pub policy: String,
-    /// What it found, as JSON.
+    /// The findings of the policy, as JSON.
     pub findings: Value,
-    /// The code, all of it.
+    /// All of the code.
     pub code: String,
-    /// When no decision becomes a no.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// What is known of one.
+/// An approval as it is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApprovalRecord {
     /// Its id.
     pub id: ApprovalId,
-    /// Who asked.
+    /// The owner of the sandbox.
     pub tenant: Tenant,
-    /// In which sandbox it was to run.
+    /// The sandbox in which it was to run.
     pub sandbox: SandboxId,
-    /// Which cell of it.
+    /// The cell.
     pub cell: String,
-    /// The policy that asked.
+    /// The policy that required a decision.
     pub policy: String,
-    /// What it found, as JSON.
+    /// The findings of the policy, as JSON.
     pub findings: Value,
-    /// The code, while it waits.
+    /// The code, while it is pending.
     pub code: Option<String>,
-    /// The digest of the code: what is approved is this and nothing else.
+    /// The digest of the code. The decision holds for this code only.
     pub sha256: Digest,
-    /// When it was asked.
+    /// When it was recorded.
     pub created_at: Timestamp,
-    /// When no decision becomes a no.
+    /// When it expires.
     pub expires_at: Timestamp,
-    /// Whether and how it was decided.
+    /// Its state.
     pub state: State,
-    /// When.
+    /// When it was decided.
     pub decided_at: Option<Timestamp>,
-    /// By whom; nobody where time did.
+    /// Who decided; `None` if it expired.
     pub decided_by: Option<Tenant>,
-    /// Why.
+    /// The reason that was given.
     pub reason: Option<String>,
 }
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may run.
+    /// The execution may run.
     Approve {
-        /// Who says so.
+        /// Who decided.
         by: Tenant,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
-    /// It may not.
+    /// The execution may not run.
     Deny {
-        /// Who says so.
+        /// Who decided.
         by: Tenant,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
-    /// Nobody decided in time.
+    /// There was no decision in time.
     Expire,
 }
 
@@ -177,23 +177,23 @@ impl Decision {
     }
 }
 
-/// What became of a decision.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decided {
-    /// It holds.
+    /// The decision holds.
     Now(ApprovalRecord),
-    /// It came too late: this is what had been decided.
+    /// It came too late: the approval had been decided, or had expired.
     Before(ApprovalRecord),
-    /// There is nothing of this id.
+    /// There is no approval of this id.
     Unknown,
 }
 
-/// What became of a wish to wait.
+/// The result of [`Approvals::ask`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// It waits.
+    /// The execution waits for a decision.
     Waits(Box<ApprovalRecord>),
-    /// So many wait already.
+    /// So many are pending already, of this key or of all.
     TooMany(usize),
 }
 
@@ -208,12 +208,14 @@ impl<'store> Approvals<'store> {
         Self { store }
     }
 
-    /// Records that something waits.
+    /// Records that an execution waits for a decision.
     pub fn ask(self, new: NewApproval) -> Write<Asked> {
         let findings = new.findings.to_string();
-        if let Err(error) =
-            StoreError::check_size("findings in bytes", findings.len(), FINDINGS_BYTES_MAX)
-        {
+        if let Err(error) = StoreError::check_size(
+            "the length of the findings in bytes",
+            findings.len(),
+            FINDINGS_BYTES_MAX,
+        ) {
             return Write::refused(error);
         }
         let record = ApprovalRecord {
@@ -238,7 +240,7 @@ impl<'store> Approvals<'store> {
                     return Ok(Asked::TooMany(count));
                 }
                 insert(connection, &record, &findings)?;
-                forget_decided(connection)?;
+                delete_decided(connection)?;
                 append_note(connection, chain, record.created_at, &note("asked", &record))?;
                 Ok(Asked::Waits(Box::new(record)))
             },
@@ -246,9 +248,11 @@ impl<'store> Approvals<'store> {
         )
     }
 
-    /// Decides about one that waits. An approval after the time is a no: time was first.
+    /// Decides about a pending approval. One that should have expired by now expires, even if it is
+    /// approved.
     pub fn decide(self, id: &ApprovalId, decision: Decision) -> Write<Decided> {
-        let (id, now) = (id.clone(), self.store.now());
+        let id = id.clone();
+        let now = self.store.now();
         self.store.write_chained(
             move |connection, chain| {
                 let Some(before) = get(connection, &id)? else { return Ok(Decided::Unknown) };
@@ -265,13 +269,13 @@ impl<'store> Approvals<'store> {
         )
     }
 
-    /// One of them.
+    /// Finds an approval.
     pub fn get(self, id: &ApprovalId) -> Read<Option<ApprovalRecord>> {
         let id = id.clone();
         self.store.read(move |connection| get(connection, &id))
     }
 
-    /// The newest, at most [`LIST_MAX`]: all or only those in one state, of all or of one key.
+    /// Lists the newest, at most [`LIST_MAX`], optionally only those in one state and of one key.
     pub fn list(self, state: Option<State>, tenant: Option<&Tenant>) -> Read<Vec<ApprovalRecord>> {
         let tenant = tenant.cloned();
         self.store.read(move |connection| {
@@ -285,7 +289,7 @@ impl<'store> Approvals<'store> {
         })
     }
 
-    /// Those whose time is up.
+    /// Lists pending approvals that should have expired by now.
     pub fn overdue(self) -> Read<Vec<ApprovalId>> {
         let now = self.store.now();
         self.store.read(move |connection| {
@@ -298,7 +302,7 @@ impl<'store> Approvals<'store> {
     }
 }
 
-/// What the audit log says of it.
+/// Returns the note for the audit log.
 fn note(what: &str, record: &ApprovalRecord) -> Note {
     let mut note = Note::new(&format!("approval_{what}"))
         .with("approval", record.id.as_str())
@@ -325,7 +329,8 @@ fn too_many(connection: &Connection, tenant: &Tenant) -> Result<Option<usize>, F
     let counts = connection
         .prepare_cached(statement)?
         .query_row([tenant], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-    let (all, own) = (counts.0 as usize, counts.1 as usize);
+    let all = counts.0 as usize;
+    let own = counts.1 as usize;
     Ok(match (all >= PENDING_MAX, own >= PENDING_OF_ONE_MAX) {
         (true, _) => Some(all),
         (false, true) => Some(own),
@@ -370,7 +375,8 @@ fn change(
     Ok(statement.query_row(params![id, state, now, by, reason], record)?)
 }
 
-fn forget_decided(connection: &Connection) -> Result<(), Failure> {
+/// Deletes the oldest of too many decided approvals.
+fn delete_decided(connection: &Connection) -> Result<(), Failure> {
     let statement = "DELETE FROM approval WHERE id IN (SELECT id FROM approval \
                      WHERE state <> 'pending' ORDER BY created_at DESC, id LIMIT -1 OFFSET ?1)";
     connection.prepare_cached(statement)?.execute([DECIDED_MAX as i64])?;
@@ -390,7 +396,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
         sandbox: row.get("sandbox")?,
         cell: row.get("cell")?,
         policy: row.get("policy")?,
-        // The file may have been changed by others; what is no JSON is shown as nothing.
+        // Another program may have changed the file; what is not JSON is returned as null.
         findings: serde_json::from_str(&findings).unwrap_or(Value::Null),
         code: row.get("code")?,
         sha256: row.get("sha256")?,

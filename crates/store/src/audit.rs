@@ -1,21 +1,22 @@
-//! The audit log: what was run for whom and how it ended, in a chain that shows tampering.
+//! The audit log: what was executed for which key and how it ended, in a chain that shows
+//! tampering.
 //!
-//! Each record carries an authentication code over itself and the code of the record before it, made
-//! with a key that lies beside the database in a file of its own (`audit.key`). The last record is
-//! noted apart, authenticated too.
+//! Each record carries an authentication code over itself and the code of the record before it,
+//! made with a key in a file of its own beside the database (`audit.key`). The number and the code
+//! of the last record, the head, are stored and authenticated separately.
 //!
-//! What this shows: a record that was changed, moved, taken out or put in, and records that were cut
-//! off at the end, by anybody who can write the database and does not have the key.
+//! The chain shows if a record was changed, moved, removed or inserted, and if records were cut off
+//! at the end, by a program that can write the database and does not have the key.
 //!
-//! What it does not show: anything done by somebody who has the key, which includes whoever runs the
-//! server; and a database that was put back whole to an older state. For those, note the head now
-//! and then in a place that the machine cannot change (`silica audit verify` prints it) and give it to
-//! a later check: `silica audit verify --head SEQ:HASH`. Nor does it show lines that were removed from what
-//! a killed server had only promised (`silica.pending`), or keep anybody from removing all of it. It is
-//! evidence, not a lock.
+//! It does not show changes by a program that has the key, which includes everything that runs as
+//! the user of the server, nor a whole database that was replaced by an older copy. Against those,
+//! record the head from time to time on another machine (`silica audit verify` prints it) and pass
+//! it to a later check: `silica audit verify --head SEQ:HASH`. Nor does it show that lines were
+//! removed from the journal of a killed server (`silica.pending`), and it does not prevent that the
+//! log is deleted. It is evidence, not a lock.
 //!
-//! Records are ordered by their number, which has no gaps. Their times are what the clock said, and a
-//! clock may go backwards.
+//! Records are ordered by their number, which has no gaps. Their times are those of the clock,
+//! which may go backwards.
 
 mod body;
 mod chain;
@@ -36,7 +37,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
-use crate::journal::Promise;
+use crate::journal::Pending;
 use crate::{ExecutionId, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write};
 
 pub use body::{
@@ -47,18 +48,18 @@ pub(crate) use chain::ChainKey;
 pub use chain::{Anchor, Head};
 pub use export::{ExportError, verify_export};
 pub use prune::Pruned;
-pub use record::{Kind, Record};
+pub use record::{Record, RecordKind};
 pub use search::{Execution, SEARCH_MAX, Search, UNFINISHED};
 pub use settings::{AuditSettings, CodeKept, Redaction, RedactionError};
 pub use verify::{Fault, Noted, NotedHead, Summary, Verdict};
 
-use chain::{Entry, append};
+use chain::{ChainEntry, append};
 
-/// The most records that are read at once by [`Audit::tail`] and [`Audit::after`]; each may hold the
-/// longest code.
+/// The most records that [`Audit::tail`] and [`Audit::after`] return; each may hold the longest
+/// code.
 pub const TAIL_MAX: usize = 1000;
 
-/// What is needed to finish an execution that was begun.
+/// The right to finish an execution that was begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The execution.
@@ -67,11 +68,11 @@ pub struct Ticket {
     sandbox: Option<SandboxId>,
 }
 
-/// The beginning or the end of an execution, as it is promised.
+/// The beginning or the end of an execution as a line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ExecutionLine {
     time: Timestamp,
-    kind: Kind,
+    kind: RecordKind,
     execution: String,
     tenant: String,
     sandbox: Option<String>,
@@ -79,9 +80,9 @@ pub(crate) struct ExecutionLine {
 }
 
 impl ExecutionLine {
-    /// Adds it to the log.
+    /// Appends it to the log.
     pub(crate) fn append(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
-        let entry = Entry {
+        let entry = ChainEntry {
             time: self.time,
             kind: self.kind,
             execution: Some(&self.execution),
@@ -92,7 +93,7 @@ impl ExecutionLine {
         append(connection, chain, &entry).map(drop)
     }
 
-    /// Whether it has been added.
+    /// Whether it is in the log.
     pub(crate) fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
         let statement = "SELECT EXISTS (SELECT 1 FROM audit WHERE execution = ?1 AND kind = ?2)";
         let mut statement = connection.prepare_cached(statement)?;
@@ -111,9 +112,9 @@ impl<'store> Audit<'store> {
         Self { store }
     }
 
-    /// Records that an execution begins, before it does. A server that awaits this or the next may be answered
-    /// when it is promised: it has to see to it itself that no two executions have the same name, and that
-    /// none is finished twice.
+    /// Records that an execution begins; to be called before it does. In a server this and
+    /// [`Audit::finish`] may be answered when they are in the journal, so the server must itself
+    /// ensure that ids are unique and that no execution is finished twice.
     pub fn begin(self, begin: &Begin) -> Write<Ticket> {
         let ticket = Ticket {
             execution: begin.execution.clone(),
@@ -121,7 +122,7 @@ impl<'store> Audit<'store> {
             sandbox: begin.sandbox.clone(),
         };
         let body = body::text(&BeginBody::new(begin, self.store.settings()));
-        self.promise(Kind::Begin, ticket, body, |ticket| StoreError::Duplicate {
+        self.record(RecordKind::Begin, ticket, body, |ticket| StoreError::Duplicate {
             id: ticket.execution.to_string(),
         })
     }
@@ -129,14 +130,14 @@ impl<'store> Audit<'store> {
     /// Records how an execution ended.
     pub fn finish(self, ticket: Ticket, finish: &Finish) -> Write<Ticket> {
         let body = body::text(&FinishBody::new(finish, self.store.settings()));
-        self.promise(Kind::Finish, ticket, body, |ticket| StoreError::AlreadyFinished {
+        self.record(RecordKind::Finish, ticket, body, |ticket| StoreError::AlreadyFinished {
             execution: ticket.execution.clone(),
         })
     }
 
-    fn promise(
+    fn record(
         self,
-        kind: Kind,
+        kind: RecordKind,
         ticket: Ticket,
         body: String,
         conflict: fn(&Ticket) -> StoreError,
@@ -149,10 +150,10 @@ impl<'store> Audit<'store> {
             sandbox: ticket.sandbox.as_ref().map(SandboxId::to_string),
             body,
         };
-        self.store.promise(Promise::Execution(line), ticket, conflict)
+        self.store.write_pending(Pending::Execution(line), ticket, conflict)
     }
 
-    /// Records something that is no execution: a key made, a server started.
+    /// Records an event that is not an execution, such as a new key or the start of a server.
     pub fn note(self, note: Note) -> Write<Head> {
         let time = self.store.now();
         let note = note.redacted(self.store.settings());
@@ -176,48 +177,49 @@ impl<'store> Audit<'store> {
         })
     }
 
-    /// The last record's number and code, for noting elsewhere.
+    /// Returns the head: the number and the code of the last record.
     pub fn head(self) -> Read<Head> {
         self.store.read(chain::head)
     }
 
-    /// The last records, oldest first; at most [`TAIL_MAX`].
+    /// Returns the last records, oldest first; at most [`TAIL_MAX`].
     pub fn tail(self, count: usize) -> Read<Vec<Record>> {
         self.store.read(move |connection| record::tail(connection, count.min(TAIL_MAX)))
     }
 
-    /// The records after a number, oldest first; at most [`TAIL_MAX`].
+    /// Returns the records after a number, oldest first; at most [`TAIL_MAX`].
     pub fn after(self, seq: u64) -> Read<Vec<Record>> {
         self.store.read(move |connection| record::after(connection, seq, TAIL_MAX))
     }
 
-    /// Follows the log from its present end, or from a record before it.
+    /// Follows the log from after a record.
     pub fn follow(self, after: u64) -> Follow {
         Follow { store: self.store.clone(), seen: after }
     }
 
-    /// Executions that fit, newest first. What it says is as true as the log: see [`Audit::verify`].
+    /// Finds executions, newest first. The result is as reliable as the log: see [`Audit::verify`].
     pub fn search(self, search: &Search) -> Read<Vec<Execution>> {
         let search = search.clone();
         self.store.read(move |connection| search::search(connection, &search))
     }
 
-    /// Walks the whole chain and tells whether it is as it was written.
+    /// Checks the whole chain.
     pub fn verify(self, noted: Option<NotedHead>) -> Read<Verdict> {
-        let key = ChainKey::load(self.store.place()).map(Arc::new);
+        let key = ChainKey::load(self.store.paths()).map(Arc::new);
         self.store.read(move |connection| verify::verify(connection, &*key?, noted))
     }
 
-    /// Writes the whole log as JSON lines, on this thread, which should be one of the caller's own.
-    /// The file can be checked by [`verify_export`].
+    /// Writes the whole log as JSON lines. Blocks; must not be called in an async task. The file
+    /// can be checked by [`verify_export`].
     pub fn export(self, to: &mut dyn io::Write) -> Result<Head, ExportError> {
         export::export(self.store, to)
     }
 
-    /// Removes what is older or more than the settings say, a bounded number at a time; nothing if
-    /// there is nothing to remove. A server does this by itself.
+    /// Removes records beyond the age or the number of the settings, a bounded number at a time.
+    /// Returns `None` if there are none. A server does this by itself.
     pub fn prune(self) -> Write<Option<Pruned>> {
-        let (pruning, now) = (prune::Pruning::of(self.store.settings()), self.store.now());
+        let pruning = prune::Pruning::of(self.store.settings());
+        let now = self.store.now();
         self.store.write_chained(
             move |connection, chain| prune::prune(connection, chain, pruning, now),
             || (),
@@ -225,7 +227,7 @@ impl<'store> Audit<'store> {
     }
 }
 
-/// Adds a note in a transaction that does something else too.
+/// Appends a note, in the transaction of the change that it records.
 pub(crate) fn append_note(
     connection: &Connection,
     chain: &ChainKey,
@@ -233,9 +235,9 @@ pub(crate) fn append_note(
     note: &Note,
 ) -> Result<Head, Failure> {
     let body = body::text(&NoteBody::new(note));
-    let entry = Entry {
+    let entry = ChainEntry {
         time,
-        kind: Kind::Note,
+        kind: RecordKind::Note,
         execution: None,
         tenant: note.tenant.as_ref().map(Tenant::as_str),
         sandbox: note.sandbox.as_ref().map(SandboxId::as_str),
@@ -244,7 +246,7 @@ pub(crate) fn append_note(
     append(connection, chain, &entry)
 }
 
-/// New records as they come, for whoever asks again and again.
+/// Returns new records each time it is polled.
 #[derive(Clone, Debug)]
 pub struct Follow {
     store: Store,
@@ -252,7 +254,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// The records since the last time; nothing if there are none. It waits for none.
+    /// Returns the records since the last call; empty if there are none. Does not wait for any.
     pub fn poll(&mut self) -> Result<Vec<Record>, StoreError> {
         let records = self.store.audit().after(self.seen).wait()?;
         self.seen = records.last().map_or(self.seen, |last| last.seq);

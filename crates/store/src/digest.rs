@@ -20,7 +20,7 @@ const BYTES: usize = 32;
 pub struct Digest([u8; BYTES]);
 
 impl Digest {
-    /// What the first record of a chain names as the one before it.
+    /// The code that the first record of a chain has as that of the record before it.
     pub(crate) const ZERO: Self = Self([0; BYTES]);
 
     /// Returns the digest of some bytes.
@@ -28,12 +28,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Takes a digest made elsewhere.
+    /// Makes a digest of its bytes.
     pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Returns the bytes themselves.
+    /// Returns its bytes.
     pub fn as_bytes(&self) -> &[u8; BYTES] {
         &self.0
     }
@@ -84,13 +84,13 @@ impl FromSql for Digest {
     }
 }
 
-/// Bytes as lowercase hexadecimal digits.
+/// Returns bytes as lowercase hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Exactly `N` bytes from lowercase hexadecimal digits.
+/// Parses lowercase hexadecimal digits of exactly `N` bytes.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

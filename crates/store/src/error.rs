@@ -1,4 +1,4 @@
-//! What can go wrong with the store, and what to do about it.
+//! The errors of the store, and what an operator can do about each.
 
 #[cfg(test)]
 mod tests;
@@ -12,16 +12,17 @@ use rusqlite::ErrorCode;
 
 use crate::ExecutionId;
 
-/// Why the store did not do what it was asked. Several who waited for one transaction get the same.
+/// Why an operation of the store failed. It can be cloned, since all callers that share a
+/// transaction get its error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was ever kept there.
+    /// The database does not exist.
     #[error("there is no store at {path}")]
     Missing {
         /// The database.
         path: PathBuf,
     },
-    /// It was opened for reading before it was made ready for this version.
+    /// It was opened for reading, and its schema is older than this version's.
     #[error("{path} has schema {found}, and this version of Silica reads schema {known}")]
     NotReady {
         /// The database.
@@ -44,13 +45,13 @@ pub enum StoreError {
         /// The schema this version knows.
         known: i64,
     },
-    /// It is a database of some other program.
+    /// It is a database of another program.
     #[error("{path} is a database, but not one of Silica's")]
     Foreign {
         /// The database.
         path: PathBuf,
     },
-    /// Another server has it.
+    /// Another server uses it.
     #[error("another server is using {path}{}", process(.holder))]
     InUse {
         /// The database.
@@ -66,20 +67,22 @@ pub enum StoreError {
         /// How long was waited.
         patience: Duration,
     },
-    /// It, or the directory around it, may not be written.
+    /// It, or its directory, may not be written.
     #[error("{path} cannot be written: it, its directory or its file system is read-only")]
     ReadOnly {
         /// The database.
         path: PathBuf,
     },
-    /// It was left open by a process that died, and cannot be put in order where nothing can be
-    /// written.
-    #[error("{path} was not closed, and cannot be read where nothing can be written")]
+    /// A process that died left it open, and it cannot be recovered because nothing can be written.
+    #[error(
+        "{path} was not closed by the process that wrote it, and it cannot be recovered because \
+         it or its directory is read-only"
+    )]
     Unclosed {
         /// The database.
         path: PathBuf,
     },
-    /// Its content is not a database any more.
+    /// Its content is not a valid database.
     #[error("{path} is damaged")]
     Damaged {
         /// The database.
@@ -94,20 +97,20 @@ pub enum StoreError {
         /// The database.
         path: PathBuf,
     },
-    /// The key of the audit chain is gone, while records exist that were made with it.
-    #[error("{path} is missing, and the audit log was written with it")]
+    /// The key of the audit chain is missing, and there are records that were made with it.
+    #[error("{path} is missing; the audit log was written with this key")]
     AuditKeyMissing {
         /// The key file.
         path: PathBuf,
     },
     /// The key file is not a key.
-    #[error("{path} is not a key: it should hold 64 hexadecimal digits")]
+    #[error("{path} is not a key: it must hold 64 hexadecimal digits")]
     AuditKeyMalformed {
         /// The key file.
         path: PathBuf,
     },
-    /// Others may read or change the key.
-    #[error("{path} can be reached by other users (mode {mode:03o}), so it is no secret")]
+    /// Other users may read or change the key.
+    #[error("{path} can be read or written by other users (mode {mode:03o}), so it is not secret")]
     AuditKeyExposed {
         /// The key file.
         path: PathBuf,
@@ -120,10 +123,10 @@ pub enum StoreError {
         /// The key file.
         path: PathBuf,
     },
-    /// The end of the audit chain was changed by somebody without the key; nothing is added to it.
-    #[error("the head of the audit log was changed by somebody else")]
+    /// The head of the audit chain was changed without the key; nothing is added to the chain.
+    #[error("the head of the audit log was changed by another program")]
     AuditBroken,
-    /// A record of the audit log is not of the form in which it was written.
+    /// A record of the audit log does not have the form in which it was written.
     #[error("record {seq} of the audit log cannot be read")]
     AuditUnreadable {
         /// Its number.
@@ -135,26 +138,26 @@ pub enum StoreError {
         /// The id.
         id: String,
     },
-    /// An execution ends only once.
+    /// An execution can be finished only once.
     #[error("execution {execution} has been finished before")]
     AlreadyFinished {
-        /// Which.
+        /// The execution.
         execution: ExecutionId,
     },
-    /// More than is kept.
-    #[error("{what} is {size}, but at most {max} is kept")]
+    /// A value is too large.
+    #[error("{what} must be at most {max}, not {size}")]
     TooLarge {
-        /// What of it.
+        /// The value, with its unit.
         what: &'static str,
-        /// How much it is.
+        /// Its size.
         size: usize,
-        /// How much it may be.
+        /// The largest size.
         max: usize,
     },
     /// The store was closed, or its writing thread has died.
     #[error("the store is closed")]
     Closed,
-    /// Some other failure of the system.
+    /// Another error of the operating system.
     #[error("{doing}")]
     Io {
         /// What could not be done.
@@ -163,7 +166,7 @@ pub enum StoreError {
         #[source]
         source: Arc<io::Error>,
     },
-    /// Some other failure of the database.
+    /// Another error of the database.
     #[error("the database {path} failed")]
     Sql {
         /// The database.
@@ -175,12 +178,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What whoever runs Silica can do about it.
+    /// Returns what the operator can do about it.
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Missing { .. } => Some(
-                "it is made when the first key is made (silica key create NAME) or a server starts; \
-                 SILICA_HOME says where"
+                "it is created with the first key (silica key create NAME) or when a server \
+                 starts; SILICA_HOME is its directory"
                     .to_owned(),
             ),
             Self::NotReady { .. } => {
@@ -190,25 +193,31 @@ impl StoreError {
                 Some("use the newer version, or another data directory (SILICA_HOME)".to_owned())
             }
             Self::Foreign { path } | Self::Damaged { path, .. } => Some(format!(
-                "stop the server, then restore {path} from a backup, or move it, silica.pending and the files {name}-wal \
-                 and {name}-shm beside it away to begin anew",
+                "stop the server, then restore {path} from a backup; or, to start with an empty \
+                 store, move it away together with silica.pending, {name}-wal and {name}-shm \
+                 beside it",
                 path = path.display(),
                 name = path.file_name().unwrap_or_default().to_string_lossy(),
             )),
             Self::InUse { .. } => {
                 Some("stop it, or give this one its own data directory (SILICA_HOME)".to_owned())
             }
-            Self::Locked { .. } => Some("try again; find who holds it with fuser or lsof".to_owned()),
+            Self::Locked { .. } => {
+                Some("try again; find the process with fuser or lsof".to_owned())
+            }
             Self::ReadOnly { .. } => {
                 Some("run as the user it belongs to, or make the file system writable".to_owned())
             }
             Self::Unclosed { path } => Some(format!(
-                "copy {path}, {path}-wal, {pending} and audit.key to a place that can be written, and read \
-                 them there",
+                "copy {path}, {path}-wal, {pending} and audit.key to a directory that can be \
+                 written, and read them there",
                 path = path.display(),
                 pending = path.with_extension("pending").display(),
             )),
-            Self::Full { .. } => Some("make room; nothing was lost, and it then goes on".to_owned()),
+            Self::Full { .. } => Some(
+                "make room on the file system; nothing was lost, and the store goes on by itself"
+                    .to_owned(),
+            ),
             Self::AuditKeyMissing { path } | Self::AuditKeyWrong { path } => Some(format!(
                 "restore {} from a backup; without it the log cannot be checked or continued, only \
                  moved away together with the database",
@@ -234,7 +243,7 @@ impl StoreError {
         Self::Io { doing: doing.into(), source: Arc::new(source) }
     }
 
-    /// Refuses what is larger than may be kept.
+    /// Fails if a size is larger than allowed.
     pub(crate) fn check_size(what: &'static str, size: usize, max: usize) -> Result<(), Self> {
         if size > max { Err(Self::TooLarge { what, size, max }) } else { Ok(()) }
     }
@@ -244,11 +253,11 @@ fn process(holder: &str) -> String {
     if holder.is_empty() { String::new() } else { format!(" (process {holder})") }
 }
 
-/// A failure inside a transaction, which does not know the file's name.
+/// An error inside a transaction, without the path of the file.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sql(rusqlite::Error),
-    Told(StoreError),
+    Store(StoreError),
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -259,21 +268,21 @@ impl From<rusqlite::Error> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Told(error)
+        Self::Store(error)
     }
 }
 
 impl Failure {
-    /// Whether a rule of the schema was broken: an id is there already.
+    /// Whether a constraint of the schema was violated: the id exists already.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Sql(error)
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation))
     }
 
-    /// Says what happened in terms a caller can act on.
+    /// Turns it into an error that a caller can act on.
     pub(crate) fn explain(self, path: &Path, patience: Duration) -> StoreError {
         match self {
-            Self::Told(error) => error,
+            Self::Store(error) => error,
             Self::Sql(error) => explain(error, path.to_owned(), patience),
         }
     }
@@ -292,7 +301,8 @@ fn explain(error: rusqlite::Error, path: PathBuf, patience: Duration) -> StoreEr
             StoreError::Damaged { path, source: Arc::new(error) }
         }
         ErrorCode::DiskFull => StoreError::Full { path },
-        // The shared index beside the log fails with a general error where there is no room.
+        // SQLite reports a general error if there is no space for the index of the log in shared
+        // memory.
         ErrorCode::SystemIoFailure | ErrorCode::CannotOpen if has_no_room(&path) => {
             StoreError::Full { path }
         }

@@ -1,4 +1,4 @@
-//! The files of the store: where they lie, how they are made and opened. Nothing else opens them.
+//! The files of the store: their paths, how they are made and opened. No other module opens them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,40 +16,42 @@ use crate::error::Failure;
 use crate::store::Durability;
 use crate::{StoreError, schema};
 
-/// How often the switch to a write-ahead log is tried again while another process makes it.
+/// The pause between two attempts to switch to a write-ahead log while another process does it.
 const WAL_RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// Pages of the log after which a commit moves them into the file itself, if nobody did before.
+/// Pages of the log after which a commit moves them into the file, if the housekeeping has not.
 const WAL_PAGES_MAX: i64 = 16_384;
-/// Statements that are kept compiled for each connection.
+/// Compiled statements that each connection caches.
 const STATEMENTS_MAX: usize = 64;
-/// What is read of a lock file.
+/// How much of a lock file is read.
 const HOLDER_BYTES_MAX: u64 = 32;
 
-/// Where the files lie, and how long to wait for their locks.
+/// The paths of the files, and how long to wait for their locks.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StorePaths {
     pub(crate) database: PathBuf,
     pub(crate) patience: Duration,
 }
 
-impl Place {
-    /// The key of the audit chain: beside the database and not in it.
+impl StorePaths {
+    /// The key of the audit chain, in a file of its own so that the database does not contain it.
     pub(crate) fn audit_key(&self) -> PathBuf {
         self.database.with_file_name("audit.key")
     }
 
-    /// Where stands what was promised and is not in the database yet.
+    /// The journal of pending writes.
     pub(crate) fn journal(&self) -> PathBuf {
         self.database.with_extension("pending")
     }
 
-    /// Whether there is anything in it.
+    /// Whether the journal holds anything.
     pub(crate) fn has_journal(&self) -> bool {
         fs::symlink_metadata(self.journal()).is_ok_and(|file| file.len() > 0)
     }
 
-    /// Opens it to be read and added to; makes it if it is not there. It is emptied later, by root too, who may
-    /// be in another user's directory: so it must be that user's own file, by no other name and no link.
+    /// Opens the journal to be read and appended to; creates it if it does not exist. It is
+    /// truncated later, possibly by root in another user's directory. So it must be a plain file of
+    /// that user, without other hard links and not reached by a symbolic link: otherwise that user
+    /// could make root truncate another file.
     pub(crate) fn open_journal(&self) -> Result<File, StoreError> {
         let path = self.journal();
         let mut options = private();
@@ -67,9 +69,11 @@ impl Place {
         let opened = file.metadata().map_err(&refused)?;
         let is_ours = [owner.uid(), rustix::process::geteuid().as_raw()].contains(&opened.uid());
         if !opened.is_file() || opened.nlink() != 1 || !is_ours {
-            let words =
-                format!("cannot use {}: it is no plain file of this user's", path.display());
-            return Err(StoreError::io(words, io::ErrorKind::PermissionDenied.into()));
+            let doing = format!(
+                "cannot use {}: it must be a regular file, with one link, of its directory's owner",
+                path.display()
+            );
+            return Err(StoreError::io(doing, io::ErrorKind::PermissionDenied.into()));
         }
         Ok(file)
     }
@@ -88,7 +92,7 @@ impl Place {
         failure.into().explain(&self.database, self.patience)
     }
 
-    /// Takes the lock that only one server may have; it is held until the file is dropped.
+    /// Locks the store for this server. The lock is held until the file is dropped.
     pub(crate) fn lock_for_server(&self) -> Result<File, StoreError> {
         let path = self.lock();
         self.make_directory()?;
@@ -98,7 +102,7 @@ impl Place {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is helps, and nothing depends on it.
+                // Only for the error message; without it the message is shorter.
                 let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
                 let holder = holder.trim().to_owned();
                 return Err(StoreError::InUse { path: self.database.clone(), holder });
@@ -111,7 +115,7 @@ impl Place {
         Ok(file)
     }
 
-    /// Opens for writing; makes what is not there.
+    /// Opens the database for writing; creates it and brings its schema up to date.
     pub(crate) fn open_for_writing(
         &self,
         durability: Durability,
@@ -146,13 +150,14 @@ impl Place {
     fn prepare(&self, connection: &Connection) -> Result<(), Failure> {
         connection.busy_timeout(self.patience)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        // The schema may have been written by somebody else: nothing in it may call functions.
+        // Another program may have written the schema: nothing in it may call functions.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(())
     }
 
-    /// Switches to a write-ahead log. SQLite does not wait for others while it does that.
+    /// Switches to a write-ahead log. SQLite's busy timeout does not apply to that, so this
+    /// retries.
     fn use_log(&self, connection: &Connection) -> Result<(), Failure> {
         let deadline = Instant::now() + self.patience;
         loop {
@@ -162,7 +167,10 @@ impl Place {
             match answer {
                 Ok(mode) if mode == "wal" => return Ok(()),
                 Ok(mode) => {
-                    tracing::warn!(mode, "no write-ahead log here; readers will wait for writers");
+                    tracing::warn!(
+                        mode,
+                        "this file system has no write-ahead log; readers will wait for writers"
+                    );
                     return Ok(());
                 }
                 Err(error) if is_busy(&error) && Instant::now() < deadline => {
@@ -173,7 +181,7 @@ impl Place {
         }
     }
 
-    /// Opens for reading only, whoever else has the file open.
+    /// Opens the database for reading only.
     pub(crate) fn open_for_reading(&self) -> Result<Connection, StoreError> {
         self.check_readable()?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -181,11 +189,11 @@ impl Place {
             .map_err(Failure::from)
             .and_then(|connection| self.ready_to_read(connection));
         let opened = match opened {
-            // The log needs an index in shared memory, and that cannot be made here.
+            // To read the log, SQLite needs an index in shared memory, which it cannot create here.
             Err(failure) if cannot_open(&failure) && self.log().exists() => {
                 Err(StoreError::Unclosed { path: self.database.clone() }.into())
             }
-            // Without a log the file alone is all there is.
+            // Without a log the file alone holds everything.
             Err(failure) if cannot_open(&failure) => {
                 let flags = flags | OpenFlags::SQLITE_OPEN_URI;
                 Connection::open_with_flags(immutable(&self.database), flags)
@@ -197,7 +205,8 @@ impl Place {
         opened.map_err(|failure| self.explain(failure))
     }
 
-    /// SQLite needs to make files beside the database, and does not say why it cannot.
+    /// Checks that SQLite can create files beside the database, since its own error does not say
+    /// why it cannot.
     fn check_writable(&self) -> Result<(), StoreError> {
         let directory = (self.directory(), Access::WRITE_OK | Access::EXEC_OK);
         let database = (self.database.as_path(), Access::READ_OK | Access::WRITE_OK);
@@ -208,7 +217,7 @@ impl Place {
         Ok(())
     }
 
-    /// SQLite does not say why it cannot open a file.
+    /// Checks that the database can be read, since SQLite's own error does not say why it cannot.
     fn check_readable(&self) -> Result<(), StoreError> {
         match accessat(CWD, &self.database, Access::READ_OK, AtFlags::EACCESS) {
             Ok(()) => Ok(()),
@@ -231,9 +240,9 @@ impl Place {
         fs::create_dir_all(directory).map_err(self.refused(directory))
     }
 
-    /// Makes an empty database that only its owner can read; SQLite gives its other files the same
-    /// mode. It is not opened here: closing it would drop the locks that connections of this process
-    /// have on it (fcntl(2), "Advisory record locking").
+    /// Creates an empty database that only its owner can read; SQLite gives its other files the
+    /// same mode. `mknodat` does not open it: closing a file descriptor would drop the locks that
+    /// other connections of this process have on the file (fcntl(2), "Advisory record locking").
     fn make_database(&self) -> Result<(), StoreError> {
         self.make_directory()?;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -244,7 +253,8 @@ impl Place {
         }
     }
 
-    /// Makes a new file with some content, whole or not at all; one that is there stays.
+    /// Creates a file with this content, atomically: it is written under another name and linked. A
+    /// file that exists stays as it is.
     pub(crate) fn make_private(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
         let partial = path.with_extension(format!("partial-{}", std::process::id()));
         let write = || {
@@ -266,7 +276,8 @@ impl Place {
         }
     }
 
-    /// What root makes in another user's data directory belongs to that user, as SQLite's files do.
+    /// Gives a file that root has created to the owner of the directory, as SQLite does with its
+    /// files.
     fn give_to_owner(&self, path: &Path) -> Result<(), StoreError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -281,13 +292,14 @@ impl Place {
     }
 
     fn refused(&self, path: &Path) -> impl Fn(io::Error) -> StoreError {
-        let (path, database) = (path.to_owned(), self.database.clone());
+        let path = path.to_owned();
+        let database = self.database.clone();
         move |error| match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 StoreError::ReadOnly { path: database.clone() }
             }
             io::ErrorKind::StorageFull => StoreError::Full { path: database.clone() },
-            _ => StoreError::io(format!("cannot make {}", path.display()), error),
+            _ => StoreError::io(format!("cannot create or write {}", path.display()), error),
         }
     }
 }
@@ -307,7 +319,7 @@ fn cannot_open(failure: &Failure) -> bool {
         if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)))
 }
 
-/// The address under which SQLite reads a file as one that nobody changes.
+/// Returns the URI by which SQLite opens a file without locks, as one that does not change.
 fn immutable(path: &Path) -> String {
     use std::fmt::Write;
     let mut address = "file:".to_owned();
@@ -315,7 +327,7 @@ fn immutable(path: &Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
             address.push(char::from(byte));
         } else {
-            write!(address, "%{byte:02x}").expect("a string takes whatever is written to it");
+            write!(address, "%{byte:02x}").expect("writing to a string does not fail");
         }
     }
     address + "?immutable=1"

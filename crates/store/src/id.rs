@@ -1,4 +1,4 @@
-//! Names of things that are kept: each its own type, checked once.
+//! The ids of what is stored: each kind is a type of its own, checked when it is parsed.
 
 #[cfg(test)]
 mod tests;
@@ -13,18 +13,18 @@ use crate::digest::to_hex;
 use crate::random::random;
 use crate::timestamp::Timestamp;
 
-/// The longest id that is made by others.
+/// The longest id that is not made by the store.
 const ID_BYTES_MAX: usize = 64;
-/// How much of a wrong text is repeated in the message about it.
+/// How much of an invalid text is quoted in the error.
 const QUOTED_CHARS_MAX: usize = 80;
 
-/// A text that is not of the form it should have.
+/// The error for a text that is not of the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {kind}")]
 pub struct IdError {
-    /// What was expected.
+    /// The expected form.
     pub kind: &'static str,
-    /// What was there, shortened.
+    /// The text, shortened.
     pub text: String,
 }
 
@@ -41,7 +41,7 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// Checks a text.
+            /// Parses an id.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 let is_valid: fn(&str) -> bool = $is_valid;
                 if is_valid(text) {
@@ -92,14 +92,14 @@ macro_rules! id {
 }
 
 id!(
-    /// The name of a key: `key_` and 12 hexadecimal digits. It is no secret.
+    /// The id of a key: `key_` and 12 hexadecimal digits. It is no secret.
     KeyId,
     "key's id (key_ and 12 hexadecimal digits)",
     |text| has_form(text, "key_", 12, is_hex)
 );
 id!(
-    /// The name of a sandbox: `sbx` and 20 lowercase letters or digits, so that it can be part of a
-    /// host's name. Records from before that was wanted have a `_` between the two.
+    /// The id of a sandbox: `sbx` and 20 lowercase letters or digits, so that it can be part of a
+    /// host name. Old records have a `_` in between.
     SandboxId,
     "sandbox's id (sbx and 20 lowercase letters or digits)",
     |text| {
@@ -108,19 +108,20 @@ id!(
     }
 );
 id!(
-    /// The name of one execution: a cell, a command, a run.
+    /// The id of one execution: a cell, a command, a run.
     ExecutionId,
     "execution's id (letters, digits, - and _, at most 64)",
     is_plain
 );
 id!(
-    /// The name of something that waits for a person: `apr_` and 20 hexadecimal digits.
+    /// The id of an approval: `apr_` and 20 hexadecimal digits.
     ApprovalId,
     "approval's id (apr_ and 20 hexadecimal digits)",
     |text| has_form(text, "apr_", 20, is_hex)
 );
 id!(
-    /// Whose something is: a key's id, or a name of the server's own where there are no keys.
+    /// The owner of a sandbox or an execution: a key's id, or a name of the server's own if it has
+    /// no keys.
     Tenant,
     "tenant (letters, digits, - and _, at most 64)",
     is_plain
@@ -133,15 +134,16 @@ impl KeyId {
 }
 
 impl SandboxId {
-    /// Makes a new one.
+    /// Makes a new id.
     pub fn random() -> Result<Self, StoreError> {
         Ok(Self(format!("sbx{}", to_hex(&random::<10>()?))))
     }
 }
 
 impl ExecutionId {
-    /// Makes a new one: the time in microseconds and a random rest. Those of one time stand side by side in
-    /// the index of the audit, so that a record changes one page of it, and none that was long forgotten.
+    /// Makes a new id of the time in microseconds and random digits. Ids of about the same time are
+    /// neighbours in the index of the audit log, so that a record changes a page that is in the
+    /// cache.
     pub fn random() -> Result<Self, StoreError> {
         let time = Timestamp::now().as_micros().max(0);
         Ok(Self(format!("exe_{time:014x}{}", to_hex(&random::<6>()?))))
@@ -149,7 +151,7 @@ impl ExecutionId {
 }
 
 impl ApprovalId {
-    /// Makes a new one.
+    /// Makes a new id.
     pub fn random() -> Result<Self, StoreError> {
         Ok(Self(format!("apr_{}", to_hex(&random::<10>()?))))
     }

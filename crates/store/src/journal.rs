@@ -1,16 +1,18 @@
-//! What was promised and is not in the database yet: a line of a file each (`silica.pending`), written before
-//! whoever asked is answered.
+//! The journal of pending writes: those that a server has answered and not yet committed. Each is a
+//! line of the file `silica.pending`, written before the caller is answered.
 //!
-//! A commit of SQLite's takes longer than a short cell runs, and much longer with cold caches. A line is one
-//! system call. A killed process loses no line; the next one that opens the store finds them and keeps the
-//! promises. One that has been kept is found in the database, so nobody has to note how far he came.
+//! A commit of SQLite takes longer than a short cell runs, and much longer with cold caches. A line
+//! is one system call. If the process is killed no line is lost: the next process that opens the
+//! store replays them. A line that had been committed is found in the database, so the journal need
+//! not record how far it was committed.
 //!
-//! Each line carries a code over itself and the code of the line before, by the key of the audit chain. A line
-//! that was cut short was promised to nobody. Lines that do not fit their codes are put aside as they are, and
-//! the audit log says so.
+//! Each line carries an authentication code over itself and the code of the line before, made with
+//! the key of the audit chain. A last line that was cut short had not been answered, and is
+//! ignored. A file with other lines that do not fit their codes is kept under another name, and the
+//! audit log gets a note.
 //!
-//! Never here: anything that could be refused by what the database holds. Whoever is answered hears of no
-//! failure after that.
+//! Never here: a write that the contents of the database could make fail. Its caller has been
+//! answered and would not learn of the failure.
 
 #[cfg(test)]
 mod tests;
@@ -28,36 +30,38 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{ChainKey, ExecutionLine, Note, append_note};
 use crate::digest::{Digest, from_hex};
 use crate::error::Failure;
-use crate::file::Place;
+use crate::file::StorePaths;
 use crate::sandboxes::{EndLine, SandboxLine};
 use crate::writer::LINGER;
 use crate::{StoreError, Timestamp};
 
-/// The longest promise; what is longer goes straight into the database.
+/// The longest line; a longer write is committed before it is answered.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Promises that may wait to be kept. Whoever brings one more keeps them all: more in one transaction would keep
-/// other processes from writing for too long.
-const WAITING_MAX: usize = 256;
-/// The longest file.
+/// The most pending writes. One more is committed directly, together with all of them: a longer
+/// transaction would keep other processes from writing for too long.
+const PENDING_MAX: usize = 256;
+/// The length of the file beyond which nothing is added.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How often a reader looks whether a server has kept its promises.
+/// The pause between two attempts to lock the file.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// The hexadecimal digits of a code.
 const CODE_CHARS: usize = 64;
 
-/// Something that whoever asked for it takes as done.
+/// A write that was answered when it was in the journal. The names of the variants are part of the
+/// file.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Promise {
-    /// An execution begins or has ended.
+pub(crate) enum Pending {
+    /// The beginning or the end of an execution.
     Execution(ExecutionLine),
-    /// A sandbox runs.
+    /// A new sandbox.
     Sandbox(SandboxLine),
-    /// It has ended.
+    /// The end of a sandbox.
     End(EndLine),
 }
 
-impl Promise {
-    /// Puts it into the database, in a transaction that somebody has begun; a conflict if it is there.
+impl Pending {
+    /// Inserts it into the database, in a transaction that has begun. Fails with a conflict if it
+    /// is there already.
     pub(crate) fn insert(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
         match self {
             Self::Execution(line) => line.append(connection, chain),
@@ -66,16 +70,17 @@ impl Promise {
         }
     }
 
-    /// The same, and nothing if it is there.
-    fn keep(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
+    /// Inserts it into the database unless it is there already.
+    fn insert_once(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
         match self.insert(connection, chain) {
-            // A conflict may be about something else: somebody may have put a record where the next belongs.
-            Err(failure) if failure.is_conflict() && self.is_kept(connection)? => Ok(()),
+            // A conflict may have another cause: another program may have inserted a record with
+            // the next number of the chain.
+            Err(failure) if failure.is_conflict() && self.is_there(connection)? => Ok(()),
             other => other,
         }
     }
 
-    fn is_kept(&self, connection: &Connection) -> Result<bool, Failure> {
+    fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
         match self {
             Self::Execution(line) => line.is_there(connection),
             Self::Sandbox(line) => line.is_there(connection),
@@ -84,7 +89,7 @@ impl Promise {
     }
 }
 
-/// The file, open and locked, and what in it has to be kept.
+/// The file, open and locked, and the pending writes in it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     chain: Arc<ChainKey>,
@@ -93,155 +98,171 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct State {
-    /// Nothing once it is closed.
+    /// `None` once it is closed.
     file: Option<File>,
     bytes: u64,
     /// The code of the last line.
     last: Digest,
-    waiting: VecDeque<Arc<Promise>>,
-    /// A promise could not be written or kept: no more is promised until all are kept.
-    ailing: bool,
-    /// No more is promised.
-    closing: bool,
+    pending: VecDeque<Arc<Pending>>,
+    /// A line could not be written, or a pending write not be committed. Nothing is added until all
+    /// are committed.
+    is_failing: bool,
+    /// Nothing is added any more.
+    is_closing: bool,
 }
 
 impl Journal {
-    /// Opens it for the one server there is, with what another one has left in it.
+    /// Opens the journal for a server, and replays what a process that died has left in it.
     pub(crate) fn open(
-        place: &Place,
+        paths: &StorePaths,
         chain: Arc<ChainKey>,
         connection: &Connection,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let mut file = place.open_journal()?;
-        // Whoever settles what was left holds the lock for a moment only.
-        if !lock_within(&file, place, place.patience, || true)? {
+        let mut file = paths.open_journal()?;
+        // A tool that replays the journal holds the lock for a moment only.
+        if !lock_within(&file, paths, paths.patience, || true)? {
             let error = io::Error::from(io::ErrorKind::WouldBlock);
-            return Err(cannot("lock", place)(error));
+            return Err(cannot("lock", paths)(error));
         }
-        settle(&mut file, place, &chain, connection, now)?;
-        let (file, waiting, last) = (Some(file), VecDeque::new(), Digest::ZERO);
-        let state =
-            Mutex::new(State { file, bytes: 0, last, waiting, ailing: false, closing: false });
-        Ok(Self { chain, state })
+        replay(&mut file, paths, &chain, connection, now)?;
+        let state = State {
+            file: Some(file),
+            bytes: 0,
+            last: Digest::ZERO,
+            pending: VecDeque::new(),
+            is_failing: false,
+            is_closing: false,
+        };
+        Ok(Self { chain, state: Mutex::new(state) })
     }
 
-    /// Writes a promise down, after which it counts as done; false if that is not possible now.
+    /// Adds a write, after which its caller may be answered. Returns false if it must be committed
+    /// first.
     #[must_use]
-    pub(crate) fn add(&self, promise: &Arc<Promise>) -> bool {
+    pub(crate) fn add(&self, pending: &Arc<Pending>) -> bool {
         let mut state = self.lock();
-        let room = state.waiting.len() < WAITING_MAX && state.bytes < FILE_BYTES_MAX;
-        let open = room && !state.ailing && !state.closing;
-        let text = match serde_json::to_string(&**promise) {
-            Ok(text) if open && text.len() <= LINE_BYTES_MAX => text,
+        let room = state.pending.len() < PENDING_MAX && state.bytes < FILE_BYTES_MAX;
+        let is_open = room && !state.is_failing && !state.is_closing;
+        let text = match serde_json::to_string(&**pending) {
+            Ok(text) if is_open && text.len() <= LINE_BYTES_MAX => text,
             _ => return false,
         };
         let code = self.chain.line_code(&state.last, &text);
         let line = format!("{code} {text}\n");
         let Some(file) = &mut state.file else { return false };
         if file.write_all(line.as_bytes()).is_err() {
-            // Behind a piece of a line nothing can be written. Whoever goes the long way is told what is wrong.
-            state.ailing = true;
+            // Nothing can follow an incomplete line. The caller commits directly, and gets the
+            // error if that fails too.
+            state.is_failing = true;
             return false;
         }
         state.bytes += line.len() as u64;
         state.last = code;
-        state.waiting.push_back(Arc::clone(promise));
+        state.pending.push_back(Arc::clone(pending));
         true
     }
 
-    /// Whether there is nothing to be kept.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.lock().waiting.is_empty()
+    /// Whether there are no pending writes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().pending.is_empty()
     }
 
-    /// Keeps all promises in a transaction that somebody has begun; returns how many. They wait on until
-    /// [`Journal::committed`] is told of them.
-    pub(crate) fn keep_all(&self, connection: &Connection) -> Result<usize, Failure> {
-        let waiting: Vec<_> = self.lock().waiting.iter().map(Arc::clone).collect();
-        for promise in &waiting {
-            promise.keep(connection, &self.chain)?;
+    /// Inserts all pending writes in a transaction that has begun; returns how many. They stay
+    /// pending until [`Journal::committed`] is called.
+    pub(crate) fn insert_all(&self, connection: &Connection) -> Result<usize, Failure> {
+        let pending: Vec<_> = self.lock().pending.iter().map(Arc::clone).collect();
+        for one in &pending {
+            one.insert_once(connection, &self.chain)?;
         }
-        Ok(waiting.len())
+        Ok(pending.len())
     }
 
-    /// The first so many are in the database. When that is all the file is emptied.
+    /// Removes the first `count` pending writes, which are committed. Empties the file if those
+    /// were all.
     pub(crate) fn committed(&self, count: usize) {
         let mut state = self.lock();
-        state.waiting.drain(..count);
-        if state.waiting.is_empty() && (count > 0 || state.ailing) {
+        state.pending.drain(..count);
+        if state.pending.is_empty() && (count > 0 || state.is_failing) {
             state.empty();
         }
     }
 
-    /// They could not be kept: until they are, nothing more is promised. Whoever was promised something does not
-    /// hear of it, so the operator does, once.
+    /// Notes that the pending writes could not be committed: nothing is added until they are. Their
+    /// callers have been answered, so the error is logged for the operator, once.
     pub(crate) fn failed(&self, error: &StoreError) {
         let mut state = self.lock();
-        if !state.ailing && !state.waiting.is_empty() {
-            state.ailing = true;
-            let (error, count) = (error as &dyn std::error::Error, state.waiting.len());
-            tracing::error!(error, count, "what was promised cannot be written; it stays promised");
+        if !state.is_failing && !state.pending.is_empty() {
+            state.is_failing = true;
+            let error = error as &dyn std::error::Error;
+            let count = state.pending.len();
+            tracing::error!(
+                error,
+                count,
+                "pending writes cannot be committed; they stay in silica.pending, to be tried again"
+            );
         }
     }
 
-    /// Promises no more, before the last ones are kept.
+    /// Lets nothing more be added, before the last pending writes are committed.
     pub(crate) fn stop(&self) {
-        self.lock().closing = true;
+        self.lock().is_closing = true;
     }
 
-    /// Gives it to whoever comes next, empty if everything in it was kept.
+    /// Closes the file, and empties it if there are no pending writes.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
-        if state.waiting.is_empty() {
+        if state.pending.is_empty() {
             state.empty();
         }
         state.file = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic within the few lines that hold it would leave a promise written and not waiting, which
-        // the next start keeps.
+        // A panic while it is held leaves at most a line in the file that is not in the list, which
+        // the next start replays.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn empty(&mut self) {
-        // What cannot be emptied is kept again by the next start, without harm.
-        self.ailing = self.file.as_ref().is_none_or(|file| file.set_len(0).is_err());
-        (self.bytes, self.last) = (0, Digest::ZERO);
+        // If the file cannot be emptied, the next start replays it, which changes nothing.
+        self.is_failing = self.file.as_ref().is_none_or(|file| file.set_len(0).is_err());
+        self.bytes = 0;
+        self.last = Digest::ZERO;
     }
 }
 
-/// Keeps what a process that died has promised, for somebody who only looks or stays for a moment. If a server is
-/// there this is left to it, which it does every few milliseconds; what a busy one promises meanwhile is not
-/// waited for.
-pub(crate) fn settle_left(place: &Place, now: Timestamp) -> Result<(), StoreError> {
-    // Without a database there is nothing to keep a promise in, which whoever opens it is told.
-    if !place.has_journal() || !place.database.exists() {
+/// Replays the journal of a process that died, for a tool or a reader. While a server runs, it
+/// holds the lock and commits its pending writes every few milliseconds; this waits until the file
+/// is empty, but not longer than a busy server may need.
+pub(crate) fn replay_left(paths: &StorePaths, now: Timestamp) -> Result<(), StoreError> {
+    // Without a database there is nothing to replay into; opening the database reports that.
+    if !paths.has_journal() || !paths.database.exists() {
         return Ok(());
     }
-    let opened = place.open_journal().and_then(|mut file| {
-        if !lock_within(&file, place, 2 * LINGER, || place.has_journal())? {
+    let opened = paths.open_journal().and_then(|mut file| {
+        if !lock_within(&file, paths, 2 * LINGER, || paths.has_journal())? {
             return Ok(());
         }
-        let connection = place.open_for_writing(crate::Durability::Process)?;
-        let chain = ChainKey::for_writing(&connection, place)?;
-        settle(&mut file, place, &chain, &connection, now)
+        let connection = paths.open_for_writing(crate::Durability::Process)?;
+        let chain = ChainKey::for_writing(&connection, paths)?;
+        replay(&mut file, paths, &chain, &connection, now)
     });
     match opened {
         Err(StoreError::ReadOnly { .. }) => {
-            Err(StoreError::Unclosed { path: place.database.clone() })
+            Err(StoreError::Unclosed { path: paths.database.clone() })
         }
-        settled => settled,
+        replayed => replayed,
     }
 }
 
-/// Takes the lock if it can be had within a time, and while it is wanted; tells whether it was.
+/// Tries to lock the file for some time, as long as `wanted` returns true. Returns whether it is
+/// locked.
 fn lock_within(
     file: &File,
-    place: &Place,
+    paths: &StorePaths,
     patience: Duration,
     wanted: impl Fn() -> bool,
 ) -> Result<bool, StoreError> {
@@ -253,83 +274,93 @@ fn lock_within(
                 std::thread::sleep(LOOK_PAUSE);
             }
             Err(TryLockError::WouldBlock) => return Ok(false),
-            Err(TryLockError::Error(error)) => return Err(cannot("lock", place)(error)),
+            Err(TryLockError::Error(error)) => return Err(cannot("lock", paths)(error)),
         }
     }
 }
 
-/// Keeps what is in the file, in one transaction, and empties it.
-fn settle(
+/// Inserts what is in the file into the database, in one transaction, and empties it.
+fn replay(
     file: &mut File,
-    place: &Place,
+    paths: &StorePaths,
     chain: &ChainKey,
     connection: &Connection,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let left = Left::read(file, chain).map_err(cannot("read", place))?;
-    if left.promises.is_empty() && !left.is_foreign {
-        return file.set_len(0).map_err(cannot("empty", place));
+    let contents = Contents::read(file, chain).map_err(cannot("read", paths))?;
+    if contents.pending.is_empty() && !contents.is_foreign {
+        return file.set_len(0).map_err(cannot("empty", paths));
     }
-    let keep = || -> Result<(), Failure> {
+    let insert = || -> Result<(), Failure> {
         let immediate = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(connection, immediate)?;
-        for promise in &left.promises {
-            promise.keep(&transaction, chain)?;
+        for one in &contents.pending {
+            one.insert_once(&transaction, chain)?;
         }
-        if left.is_foreign {
-            let kept = left.promises.len().to_string();
+        if contents.is_foreign {
+            let kept = contents.pending.len().to_string();
             let note = Note::new("pending_rejected").with("lines_kept", &kept);
             append_note(&transaction, chain, now, &note)?;
         }
         Ok(transaction.commit()?)
     };
-    keep().map_err(|failure| place.explain(failure))?;
-    if left.is_foreign {
-        let aside = place.journal().with_extension(format!("pending-{}", now.as_micros()));
-        place.make_private(&aside, &left.bytes)?;
-        tracing::error!("pending lines were changed by others; they are in {}", aside.display());
+    insert().map_err(|failure| paths.explain(failure))?;
+    if contents.is_foreign {
+        let copy = paths.journal().with_extension(format!("pending-{}", now.as_micros()));
+        paths.make_private(&copy, &contents.bytes)?;
+        tracing::error!(
+            "lines of silica.pending do not fit their codes: another program has changed the file, \
+             and not all of it was committed; it is kept as {}",
+            copy.display()
+        );
     }
-    tracing::info!(count = left.promises.len(), "kept what a process that died had promised");
-    file.set_len(0).map_err(cannot("empty", place))
+    tracing::info!(
+        count = contents.pending.len(),
+        "committed the pending writes of a process that died"
+    );
+    file.set_len(0).map_err(cannot("empty", paths))
 }
 
-/// What was found in the file.
-struct Left {
+/// What a journal file holds.
+struct Contents {
     bytes: Vec<u8>,
-    promises: Vec<Promise>,
-    /// There are whole lines that do not fit their codes, or more than this program writes.
+    pending: Vec<Pending>,
+    /// Whether there are complete lines that do not fit their codes, or more than this program
+    /// writes.
     is_foreign: bool,
 }
 
-impl Left {
+impl Contents {
     fn read(file: &mut File, chain: &ChainKey) -> io::Result<Self> {
         let mut bytes = Vec::new();
         let most = FILE_BYTES_MAX + 2 * LINE_BYTES_MAX as u64;
         file.take(most + 1).read_to_end(&mut bytes)?;
-        let (mut promises, mut last) = (Vec::new(), Digest::ZERO);
+        let mut pending = Vec::new();
+        let mut last = Digest::ZERO;
         let mut is_foreign = bytes.len() as u64 > most;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            // The last one may have been cut short, and was then promised to nobody.
+            // The last line may have been cut short; its caller had not been answered then.
             let Some(line) = line.strip_suffix(b"\n") else { break };
-            let Some((promise, code)) = parse(line, &last, chain) else {
+            let Some((one, code)) = parse(line, &last, chain) else {
                 is_foreign = true;
                 break;
             };
-            promises.push(promise);
+            pending.push(one);
             last = code;
         }
-        Ok(Self { bytes, promises, is_foreign })
+        Ok(Self { bytes, pending, is_foreign })
     }
 }
 
-fn parse(line: &[u8], last: &Digest, chain: &ChainKey) -> Option<(Promise, Digest)> {
+fn parse(line: &[u8], last: &Digest, chain: &ChainKey) -> Option<(Pending, Digest)> {
     let (code, text) = std::str::from_utf8(line).ok()?.split_at_checked(CODE_CHARS)?;
-    let (code, text) = (Digest::from_bytes(from_hex(code)?), text.strip_prefix(' ')?);
-    let promise = (code == chain.line_code(last, text)).then(|| serde_json::from_str(text))?;
-    Some((promise.ok()?, code))
+    let code = Digest::from_bytes(from_hex(code)?);
+    let text = text.strip_prefix(' ')?;
+    let pending = (code == chain.line_code(last, text)).then(|| serde_json::from_str(text))?;
+    Some((pending.ok()?, code))
 }
 
-fn cannot(what: &'static str, place: &Place) -> impl FnOnce(io::Error) -> StoreError {
-    let path: PathBuf = place.journal();
+fn cannot(what: &'static str, paths: &StorePaths) -> impl FnOnce(io::Error) -> StoreError {
+    let path: PathBuf = paths.journal();
     move |error| StoreError::io(format!("cannot {what} {}", path.display()), error)
 }

@@ -1,7 +1,7 @@
-//! Keys: who may use a server. The secret itself is never kept, only its digest.
+//! The keys of clients. The store holds only the digest of a secret, never the secret.
 //!
-//! A look-up goes through memory. Changes by this process are seen at once; changes by another one
-//! (`silica key revoke` beside a running server) within [`KEYS_AGE_MAX`].
+//! A lookup uses a cache in memory. It reflects changes by this process at once, and those by
+//! another process (`silica key revoke` beside a running server) within [`KEYS_AGE_MAX`].
 
 mod cache;
 mod secret;
@@ -17,27 +17,27 @@ use crate::{Digest, KeyId, Read, Store, StoreError, Tenant, Timestamp, Write};
 
 pub(crate) use cache::KeyCache;
 pub use cache::{KEYS_AGE_MAX, KeyMatch};
-pub use secret::Secret;
+pub use secret::KeySecret;
 
 /// The most keys there can be, revoked ones included; all are held in memory.
 const KEYS_MAX: usize = 10_000;
 /// The longest name of a key.
 const NAME_CHARS_MAX: usize = 100;
-/// The longest limits of a key's own.
+/// The longest JSON of a key's limits.
 const LIMITS_BYTES_MAX: usize = 16 * 1024;
 
-/// What is known of a key.
+/// A key as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyRecord {
     /// Its id, which is no secret.
     pub id: KeyId,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
-    /// Whether it may do everything.
+    /// Whether it may use all routes, those of other keys' sandboxes included.
     pub admin: bool,
-    /// Whether it may decide about what waits for a person.
+    /// Whether it may decide about approvals.
     pub approve: bool,
-    /// Limits of its own as JSON, whatever they mean to the server.
+    /// Its own limits, as JSON of the server's; `None` for the server's defaults.
     pub limits: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -48,13 +48,13 @@ pub struct KeyRecord {
 /// A key to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewKey {
-    /// What people call it.
+    /// Its name, for people.
     pub name: KeyName,
-    /// Whether it may do everything.
+    /// Whether it may use all routes, those of other keys' sandboxes included.
     pub admin: bool,
-    /// Whether it may decide about what waits for a person.
+    /// Whether it may decide about approvals.
     pub approve: bool,
-    /// Limits of its own as JSON, whatever they mean to the server.
+    /// Its own limits, as JSON of the server's; `None` for the server's defaults.
     pub limits: Option<String>,
 }
 
@@ -62,13 +62,15 @@ pub struct NewKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName(String);
 
-/// A text that cannot be a key's name.
+/// The error for a text that is not a valid name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key's name is 1 to {NAME_CHARS_MAX} characters on one line, without spaces around them")]
+#[error(
+    "a key's name must be 1 to {NAME_CHARS_MAX} characters on one line, without spaces around them"
+)]
 pub struct KeyNameError;
 
 impl KeyName {
-    /// Checks a text.
+    /// Checks that a text is a valid name.
     pub fn new(text: &str) -> Result<Self, KeyNameError> {
         let length = text.chars().count();
         let fits = (1..=NAME_CHARS_MAX).contains(&length) && text.trim() == text;
@@ -80,7 +82,7 @@ impl KeyName {
     }
 }
 
-/// What became of a wish to revoke a key.
+/// The result of [`Keys::revoke`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
     /// It is revoked now.
@@ -102,11 +104,12 @@ impl<'store> Keys<'store> {
         Self { store }
     }
 
-    /// Makes a key. Its secret is in the answer and nowhere else.
-    pub fn create(self, new: NewKey) -> Write<(KeyRecord, Secret)> {
+    /// Creates a key. The returned secret is not stored anywhere.
+    pub fn create(self, new: NewKey) -> Write<(KeyRecord, KeySecret)> {
         let size = new.limits.as_ref().map_or(0, String::len);
-        let prepared = StoreError::check_size("limits in bytes", size, LIMITS_BYTES_MAX)
-            .and_then(|()| Ok((KeyId::random()?, Secret::random()?)));
+        let prepared =
+            StoreError::check_size("the length of the limits in bytes", size, LIMITS_BYTES_MAX)
+                .and_then(|()| Ok((KeyId::random()?, KeySecret::random()?)));
         let (id, secret) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Write::refused(error),
@@ -132,24 +135,25 @@ impl<'store> Keys<'store> {
                 append_note(connection, chain, record.created_at, &note)?;
                 Ok((record, secret))
             },
-            move || cache.forget(),
+            move || cache.invalidate(),
         )
     }
 
-    /// Finds who presents a secret. It looks in memory; once in a while it reads one row of the file.
+    /// Finds the key of a secret, in the cache. Every [`KEYS_AGE_MAX`] it reads one row of the file
+    /// to see whether the cache is current.
     pub fn find_by_secret(self, text: &str) -> Result<KeyMatch, StoreError> {
-        match Secret::parse(text) {
+        match KeySecret::parse(text) {
             Some(secret) => self.store.key_cache().find(self.store.readers(), &secret.digest()),
             None => Ok(KeyMatch::Unknown),
         }
     }
 
-    /// Whether the key of a tenant may still be used. It looks where [`Self::find_by_secret`] does.
+    /// Whether the key of a tenant exists and is not revoked, by the same cache.
     pub fn is_active(self, tenant: &Tenant) -> Result<bool, StoreError> {
         self.store.key_cache().is_active(self.store.readers(), tenant)
     }
 
-    /// All keys, oldest first.
+    /// Lists all keys, oldest first.
     pub fn list(self) -> Read<Vec<KeyRecord>> {
         self.store.read(|connection| {
             Ok(load(connection)?.into_iter().map(|(_, record)| record).collect())
@@ -158,7 +162,9 @@ impl<'store> Keys<'store> {
 
     /// Revokes a key for good.
     pub fn revoke(self, id: &KeyId) -> Write<Revocation> {
-        let (id, now, cache) = (id.clone(), self.store.now(), self.store.key_cache().clone());
+        let id = id.clone();
+        let now = self.store.now();
+        let cache = self.store.key_cache().clone();
         self.store.write_chained(
             move |connection, chain| {
                 let Some(mut record) = get(connection, &id)? else {
@@ -176,7 +182,7 @@ impl<'store> Keys<'store> {
                 record.revoked_at = Some(now);
                 Ok(Revocation::Done(record))
             },
-            move || cache.forget(),
+            move || cache.invalidate(),
         )
     }
 }
@@ -200,7 +206,7 @@ fn insert(connection: &Connection, record: &KeyRecord, digest: &Digest) -> Resul
     count_change(connection)
 }
 
-/// Lets other processes know that the keys are not what they were.
+/// Counts a change of the keys, by which other processes notice it.
 fn count_change(connection: &Connection) -> Result<(), Failure> {
     let statement = "UPDATE change SET count = count + 1 WHERE name = 'keys'";
     connection.prepare_cached(statement)?.execute([])?;

@@ -1,27 +1,29 @@
-//! What Silica keeps between starts: keys, records of sandboxes, approvals and the audit log, in one
+//! The persistent data of Silica: keys, records of sandboxes, approvals and the audit log, in one
 //! SQLite file.
 //!
-//! A [`Store`] is a cheap handle. Everything that writes goes through one thread, which commits what
-//! is queued in one transaction; everything that reads has connections of its own, and waits a moment
-//! at most for what a server has only promised yet. Each operation is a value that is either awaited or, on a thread of one's own,
-//! waited for with `wait()`.
+//! A [`Store`] is a cheap handle. All writes of a process share one connection. A task that finds
+//! it free commits on its own thread; otherwise the writer thread commits all queued writes in one
+//! transaction (`writer`). A server may answer some writes when they are in a journal file, and
+//! commits them within milliseconds (`journal`). Reads have connections of their own; in a server a
+//! read first commits the pending writes, and waits for that for a moment at most. Each operation
+//! is a value that is awaited, or waited for with `wait()` on a thread that may block.
 //!
 //! Several processes may have the file open: one server, which holds a lock, and any number of
 //! short-lived tools and readers. Each transaction that writes begins by taking SQLite's write lock
-//! and reads what it continues from the file, so the audit chain has one writer at a time whoever
-//! that is.
+//! and reads the end of the audit chain from the file, so the chain has one writer at a time,
+//! whichever process that is.
 //!
-//! Never here: anything of sandboxes or HTTP, and no answer that a caller would have to believe
-//! because the file says so; the file may have been changed by others, and [`audit`] tells.
+//! Never here: anything about sandboxes' processes or HTTP. Other programs can change the file, so
+//! no record is proof by itself; [`audit`] shows tampering with its own records.
 
 pub mod approvals;
 pub mod audit;
 mod digest;
 mod error;
 mod file;
+mod housekeeper;
 mod id;
 mod journal;
-mod keeper;
 pub mod keys;
 mod random;
 mod reader;

@@ -6,7 +6,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::StoreError;
 
-/// Returns random bytes that nobody can guess.
+/// Returns random bytes that are fit for secrets.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     let mut filled = 0;

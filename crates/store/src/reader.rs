@@ -1,5 +1,6 @@
-//! Connections that only read. A read sees one moment of the file, and no writer waits for it. In a server it first
-//! has written what counts as written, for which it waits a moment at most if others are writing.
+//! Connections that only read. A read sees one snapshot of the file, and blocks no writer. In a
+//! server a read first commits the pending writes, so that it sees all that callers were told is
+//! written; it waits for that for a moment at most.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,26 +10,27 @@ use tokio::sync::Semaphore;
 
 use crate::StoreError;
 use crate::error::Failure;
-use crate::file::Place;
+use crate::file::StorePaths;
 use crate::store::Access;
 use crate::writer::Writer;
 
-/// Reads of async callers under way at once, and connections kept open between reads.
+/// The most concurrent reads of async tasks, and the most connections kept open between reads.
 const READERS_MAX: usize = 4;
 
 type Work<T> = Box<dyn FnOnce(&Connection) -> Result<T, Failure> + Send>;
 
-/// Something to read: it is awaited, or waited for on a thread of one's own.
+/// A read that has not been started. It is awaited in an async task, or waited for with
+/// [`Read::wait`] on a thread that may block.
 #[must_use = "nothing is read until this is awaited or waited for"]
 pub struct Read<T> {
     readers: Arc<Readers>,
-    /// Who may have to write first what counts as written.
+    /// The writer with pending writes to commit first; `None` where the store is only read.
     writer: Option<Writer>,
     work: Work<T>,
 }
 
 impl<T> Read<T> {
-    /// Reads on this thread.
+    /// Reads on this thread. Must not be called in an async task.
     pub fn wait(self) -> Result<T, StoreError> {
         if let Some(writer) = self.writer {
             writer.flush();
@@ -61,25 +63,27 @@ impl<T> std::fmt::Debug for Read<T> {
     }
 }
 
-/// The connections.
+/// The idle connections.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    place: Place,
+    paths: StorePaths,
     idle: Mutex<Vec<Connection>>,
     turns: Arc<Semaphore>,
 }
 
 impl Readers {
-    /// Opens the first one, so that a file that cannot be read is found now. A server has them all from
-    /// the start: what it holds open does not depend on who happens to read at the same time.
-    pub(crate) fn open(place: Place, access: Access) -> Result<Arc<Self>, StoreError> {
+    /// Opens the first connection, so that a file that cannot be read is an error now. A server
+    /// opens all at the start, so that the number of its open files does not depend on concurrent
+    /// reads.
+    pub(crate) fn open(paths: StorePaths, access: Access) -> Result<Arc<Self>, StoreError> {
         let count = if access == Access::Server { READERS_MAX } else { 1 };
-        let idle: Result<Vec<_>, _> = (0..count).map(|_| place.open_for_reading()).collect();
-        let (idle, turns) = (Mutex::new(idle?), Arc::new(Semaphore::new(READERS_MAX)));
-        Ok(Arc::new(Self { place, idle, turns }))
+        let idle: Result<Vec<_>, _> = (0..count).map(|_| paths.open_for_reading()).collect();
+        let turns = Arc::new(Semaphore::new(READERS_MAX));
+        Ok(Arc::new(Self { paths, idle: Mutex::new(idle?), turns }))
     }
 
-    pub(crate) fn later<T>(
+    /// Prepares a read.
+    pub(crate) fn prepare<T>(
         self: &Arc<Self>,
         writer: Option<Writer>,
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
@@ -93,23 +97,23 @@ impl Readers {
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         let idle = self.lock().pop();
-        let connection = idle.map_or_else(|| self.place.open_for_reading(), Ok)?;
+        let connection = idle.map_or_else(|| self.paths.open_for_reading(), Ok)?;
         let result = in_transaction(&connection, work);
         let mut idle = self.lock();
         if idle.len() < READERS_MAX {
             idle.push(connection);
         }
         drop(idle);
-        result.map_err(|failure| self.place.explain(failure))
+        result.map_err(|failure| self.paths.explain(failure))
     }
 
-    /// Closes what is open and not in use.
+    /// Closes the connections that are not in use.
     pub(crate) fn close(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        // A list of connections has no invariant that a panic elsewhere could have broken halfway.
+        // A list of connections has no invariant that a panic could break.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,7 +124,7 @@ fn in_transaction<T>(
 ) -> Result<T, Failure> {
     let transaction = connection.unchecked_transaction()?;
     let result = work(&transaction);
-    // Nothing was written: there is nothing to lose if this fails.
+    // Rolls back. Nothing was written, so nothing is lost if that fails.
     drop(transaction);
     result
 }

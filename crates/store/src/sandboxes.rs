@@ -1,7 +1,7 @@
-//! Records of sandboxes: which there are, whose, and how those that are gone ended.
+//! Records of sandboxes: those that run and those that have ended, with their owners.
 //!
-//! A record is made when a sandbox is, and outlives it. What a server that died left as running is
-//! marked as lost by the next one.
+//! A record is made along with its sandbox and outlives it. Sandboxes that were running when a
+//! server died are marked as lost by the next server.
 
 mod list;
 #[cfg(test)]
@@ -16,36 +16,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Failure;
-use crate::journal::Promise;
+use crate::journal::Pending;
 use crate::{IdError, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write};
 
 pub use list::{Filter, Order, PAGE_MAX, Page, PageToken};
 
 /// The most pairs of metadata of one sandbox.
 const PAIRS_MAX: usize = 64;
-/// The longest metadata, limits and usage, each as JSON.
+/// The longest JSON of metadata, of limits and of usage.
 const JSON_BYTES_MAX: usize = 16 * 1024;
 /// The longest reason of an end; more is cut off.
 const REASON_CHARS_MAX: usize = 1000;
-/// Records that are forgotten in one transaction.
-const FORGET_MAX: usize = 1000;
+/// Records that are deleted in one transaction.
+const DELETE_MAX: usize = 1000;
 
-/// What a user says about a sandbox.
-pub type Metadata = BTreeMap<String, String>;
+/// The metadata that a client gives to a sandbox.
+pub type SandboxMetadata = BTreeMap<String, String>;
 
-/// Whether a sandbox is there.
+/// The state of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// It is there.
+    /// It runs.
     Running,
     /// It was ended.
     Ended,
-    /// The server went away without ending it.
+    /// Its server died without ending it.
     Lost,
 }
 
 impl State {
-    /// Its name in the file and in JSON.
+    /// Returns its name in the database and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -88,46 +88,46 @@ impl FromSql for State {
 pub struct NewSandbox {
     /// Its id.
     pub id: SandboxId,
-    /// Whose it is.
+    /// Its owner.
     pub tenant: Tenant,
-    /// What it started from.
+    /// The template it was made from.
     pub template: String,
-    /// What its user says about it.
-    pub metadata: Metadata,
-    /// Its limits, whatever they mean to the server.
+    /// The metadata that its client gave.
+    pub metadata: SandboxMetadata,
+    /// Its limits, as JSON of the server's.
     pub limits: Value,
-    /// When it will be ended, if it will.
+    /// When it will be ended; `None` for never.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What is known of a sandbox.
+/// A sandbox as it is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SandboxRecord {
     /// Its id.
     pub id: SandboxId,
-    /// Whose it is.
+    /// Its owner.
     pub tenant: Tenant,
-    /// What it started from.
+    /// The template it was made from.
     pub template: String,
-    /// What its user says about it.
-    pub metadata: Metadata,
-    /// Its limits, whatever they mean to the server.
+    /// The metadata that its client gave.
+    pub metadata: SandboxMetadata,
+    /// Its limits, as JSON of the server's.
     pub limits: Value,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it will be or was to be ended, if so.
+    /// When it will be, or was to be, ended; `None` for never.
     pub expires_at: Option<Timestamp>,
-    /// Whether it is there.
+    /// Its state.
     pub state: State,
-    /// Why it is not.
+    /// Why it ended.
     pub end_reason: Option<String>,
-    /// Since when it is not.
+    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// What it had used, when that was last noted.
+    /// What it had used, when that was last recorded.
     pub usage: Option<Value>,
 }
 
-/// A new sandbox, as it is promised; metadata and limits as JSON.
+/// A new sandbox as a line of the journal; metadata and limits are JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SandboxLine {
     id: String,
@@ -140,26 +140,27 @@ pub(crate) struct SandboxLine {
 }
 
 impl SandboxLine {
-    /// Records it as running.
+    /// Inserts its record.
     pub(crate) fn insert(&self, connection: &Connection) -> Result<(), Failure> {
         let statement = "INSERT INTO sandbox (id, tenant, template, metadata, limits, created_at, \
                          expires_at, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let Self { id, tenant, template, metadata, limits, created_at, expires_at } = self;
-        let (mut statement, state) = (connection.prepare_cached(statement)?, State::Running);
+        let state = State::Running;
+        let mut statement = connection.prepare_cached(statement)?;
         statement.execute(params![
             id, tenant, template, metadata, limits, created_at, expires_at, state
         ])?;
         Ok(())
     }
 
-    /// Whether it has been recorded.
+    /// Whether its record is in the database.
     pub(crate) fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
         let statement = "SELECT EXISTS (SELECT 1 FROM sandbox WHERE id = ?1)";
         Ok(connection.prepare_cached(statement)?.query_row([&self.id], |row| row.get(0))?)
     }
 }
 
-/// The end of a sandbox, as it is promised; usage as JSON.
+/// The end of a sandbox as a line of the journal; usage is JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EndLine {
     id: String,
@@ -169,7 +170,7 @@ pub(crate) struct EndLine {
 }
 
 impl EndLine {
-    /// Records it, unless it has ended otherwise.
+    /// Records the end, unless the sandbox has ended already.
     pub(crate) fn update(&self, connection: &Connection) -> Result<(), Failure> {
         let statement = "UPDATE sandbox SET state = 'ended', end_reason = ?2, ended_at = ?3, \
                          usage = coalesce(?4, usage) WHERE id = ?1 AND state = 'running'";
@@ -190,8 +191,8 @@ impl<'store> Sandboxes<'store> {
         Self { store }
     }
 
-    /// Records a new one as running. A server that awaits it may be answered when it is promised, and has to
-    /// see to it itself that no two have the same name.
+    /// Records a new sandbox as running. In a server this may be answered when it is in the
+    /// journal, so the server must itself ensure that ids are unique.
     pub fn insert(self, new: NewSandbox) -> Write<SandboxRecord> {
         let checked =
             metadata_json(&new.metadata).and_then(|metadata| Ok((metadata, json(&new.limits)?)));
@@ -221,12 +222,12 @@ impl<'store> Sandboxes<'store> {
             created_at: record.created_at,
             expires_at: record.expires_at,
         };
-        self.store.promise(Promise::Sandbox(line), record, |record| StoreError::Duplicate {
+        self.store.write_pending(Pending::Sandbox(line), record, |record| StoreError::Duplicate {
             id: record.id.to_string(),
         })
     }
 
-    /// Changes when a running one will be ended; false if there is no such.
+    /// Changes when a running sandbox will be ended; false if there is none of this id.
     pub fn set_expiry(self, id: &SandboxId, expires_at: Option<Timestamp>) -> Write<bool> {
         let id = id.clone();
         self.store.write(move |connection| {
@@ -237,36 +238,28 @@ impl<'store> Sandboxes<'store> {
         })
     }
 
-    /// Changes what is said about a running one; false if there is no such.
-    pub fn set_metadata(self, id: &SandboxId, metadata: &Metadata) -> Write<bool> {
-        let (id, metadata) = match metadata_json(metadata) {
-            Ok(metadata) => (id.clone(), metadata),
-            Err(error) => return Write::refused(error),
-        };
-        self.store.write(move |connection| {
-            let statement = "UPDATE sandbox SET metadata = ?2 WHERE id = ?1 AND state = 'running'";
-            let changed = connection.prepare_cached(statement)?.execute(params![id, metadata])?;
-            Ok(changed > 0)
-        })
-    }
-
-    /// Records the end of a running one; nothing if there is no such. A server that awaits it may be answered
-    /// when it is promised.
+    /// Records the end of a running sandbox; does nothing if there is none of this id. In a server
+    /// this may be answered when it is in the journal.
     pub fn finish(self, id: &SandboxId, reason: &str, usage: Option<&Value>) -> Write<()> {
         let usage = match usage.map(json).transpose() {
             Ok(usage) => usage,
             Err(error) => return Write::refused(error),
         };
-        let (id, reason, ended_at) = (id.to_string(), shorten(reason), self.store.now());
-        let line = EndLine { id, reason, ended_at, usage };
-        // There is nothing that an end could be in conflict with.
-        self.store.promise(Promise::End(line), (), |()| StoreError::Closed)
+        let line = EndLine {
+            id: id.to_string(),
+            reason: shorten(reason),
+            ended_at: self.store.now(),
+            usage,
+        };
+        // An update violates no constraint, so this error never occurs.
+        self.store.write_pending(Pending::End(line), (), |()| StoreError::Closed)
     }
 
-    /// Marks every running one as lost and tells how many. A server does this when it starts, while
-    /// it holds the lock that no other server has.
+    /// Marks all running sandboxes as lost; returns how many. A server does this when it starts,
+    /// while it holds the lock of the server.
     pub fn mark_lost(self, reason: &str) -> Write<usize> {
-        let (reason, now) = (shorten(reason), self.store.now());
+        let reason = shorten(reason);
+        let now = self.store.now();
         self.store.write(move |connection| {
             let statement = "UPDATE sandbox SET state = 'lost', end_reason = ?1, ended_at = ?2 \
                              WHERE state = 'running'";
@@ -274,7 +267,7 @@ impl<'store> Sandboxes<'store> {
         })
     }
 
-    /// One of them.
+    /// Finds a record.
     pub fn get(self, id: &SandboxId) -> Read<Option<SandboxRecord>> {
         let id = id.clone();
         self.store.read(move |connection| {
@@ -284,19 +277,19 @@ impl<'store> Sandboxes<'store> {
         })
     }
 
-    /// A page of those that fit.
+    /// Lists a page of the records that match a filter.
     pub fn list(self, filter: &Filter) -> Read<Page> {
         let filter = filter.clone();
         self.store.read(move |connection| list::list(connection, &filter))
     }
 }
 
-/// Forgets some of those that ended before a moment and tells how many.
-pub(crate) fn forget_ended(connection: &Connection, before: Timestamp) -> Result<usize, Failure> {
+/// Deletes some records of sandboxes that ended before a time; returns how many.
+pub(crate) fn delete_ended(connection: &Connection, before: Timestamp) -> Result<usize, Failure> {
     let statement = "DELETE FROM sandbox WHERE id IN (SELECT id FROM sandbox \
                      WHERE ended_at IS NOT NULL AND ended_at < ?1 LIMIT ?2)";
     let mut statement = connection.prepare_cached(statement)?;
-    Ok(statement.execute(params![before, FORGET_MAX as i64])?)
+    Ok(statement.execute(params![before, DELETE_MAX as i64])?)
 }
 
 const COLUMNS: &str = "id, tenant, template, metadata, limits, created_at, expires_at, state, \
@@ -307,7 +300,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         id: row.get("id")?,
         tenant: row.get("tenant")?,
         template: row.get("template")?,
-        metadata: row.get::<_, FromJson<Metadata>>("metadata")?.0,
+        metadata: row.get::<_, FromJson<SandboxMetadata>>("metadata")?.0,
         limits: row.get::<_, FromJson<Value>>("limits")?.0,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
@@ -327,7 +320,7 @@ impl<T: serde::de::DeserializeOwned> FromSql for FromJson<T> {
     }
 }
 
-fn metadata_json(metadata: &Metadata) -> Result<String, StoreError> {
+fn metadata_json(metadata: &SandboxMetadata) -> Result<String, StoreError> {
     StoreError::check_size("the number of metadata pairs", metadata.len(), PAIRS_MAX)?;
     json(metadata)
 }
@@ -335,7 +328,7 @@ fn metadata_json(metadata: &Metadata) -> Result<String, StoreError> {
 fn json(value: &impl Serialize) -> Result<String, StoreError> {
     let text = serde_json::to_string(value)
         .map_err(|error| StoreError::io("cannot write JSON", error.into()))?;
-    StoreError::check_size("JSON in bytes", text.len(), JSON_BYTES_MAX)?;
+    StoreError::check_size("the length of the JSON in bytes", text.len(), JSON_BYTES_MAX)?;
     Ok(text)
 }
 

@@ -8,36 +8,37 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::error::Failure;
-use crate::file::Place;
+use crate::file::StorePaths;
 
-/// Marks a file as ours: "Slca".
+/// SQLite's application id of Silica's databases: "Slca".
 const APPLICATION_ID: i64 = 0x536c_6361;
 
-/// What leads from version 0, an empty file, to the present one.
+/// The steps from version 0, an empty file, to the current one.
 const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// Brings the tables up to date, in one transaction.
-pub(crate) fn migrate(connection: &Connection, place: &Place) -> Result<(), StoreError> {
-    migrate_by(connection, place, &STEPS).map_err(|failure| place.explain(failure))
+pub(crate) fn migrate(connection: &Connection, paths: &StorePaths) -> Result<(), StoreError> {
+    migrate_by(connection, paths, &STEPS).map_err(|failure| paths.explain(failure))
 }
 
-fn migrate_by(connection: &Connection, place: &Place, steps: &[&str]) -> Result<(), Failure> {
+fn migrate_by(connection: &Connection, paths: &StorePaths, steps: &[&str]) -> Result<(), Failure> {
     let known = steps.len() as i64;
-    if version(connection, place, known)? == known {
+    if version(connection, paths, known)? == known {
         return Ok(());
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let migrated = take_steps(connection, place, steps);
+    let migrated = take_steps(connection, paths, steps);
     let ending = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = connection.execute_batch(ending);
     migrated?;
     Ok(ended?)
 }
 
-/// Another process may have been first, so what is there is looked at again under the lock.
-fn take_steps(connection: &Connection, place: &Place, steps: &[&str]) -> Result<(), Failure> {
+/// Takes the missing steps. Reads the version again under the lock, since another process may have
+/// taken them meanwhile.
+fn take_steps(connection: &Connection, paths: &StorePaths, steps: &[&str]) -> Result<(), Failure> {
     let known = steps.len() as i64;
-    let found = version(connection, place, known)?;
+    let found = version(connection, paths, known)?;
     for step in &steps[found as usize..] {
         connection.execute_batch(step)?;
     }
@@ -46,24 +47,26 @@ fn take_steps(connection: &Connection, place: &Place, steps: &[&str]) -> Result<
     Ok(())
 }
 
-/// Refuses to read what this version does not understand.
-pub(crate) fn check(connection: &Connection, place: &Place) -> Result<(), Failure> {
+/// Fails unless the file has exactly the schema of this version of Silica.
+pub(crate) fn check(connection: &Connection, paths: &StorePaths) -> Result<(), Failure> {
     let known = STEPS.len() as i64;
-    let found = version(connection, place, known)?;
+    let found = version(connection, paths, known)?;
     if found < known {
-        let path = place.database.clone();
+        let path = paths.database.clone();
         return Err(StoreError::NotReady { path, found, known }.into());
     }
     Ok(())
 }
 
-/// The version of a file, if it is ours and not newer than we are.
-fn version(connection: &Connection, place: &Place, known: i64) -> Result<i64, Failure> {
+/// Returns the version of a file. Fails if it is not a database of Silica's, or newer than this
+/// version.
+fn version(connection: &Connection, paths: &StorePaths, known: i64) -> Result<i64, Failure> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let (found, application) = (pragma("user_version")?, pragma("application_id")?);
+    let found = pragma("user_version")?;
+    let application = pragma("application_id")?;
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    let path = place.database.clone();
+    let path = paths.database.clone();
     let is_empty = found == 0 && application == 0 && tables == 0;
     if !is_empty && (application != APPLICATION_ID || found < 1) {
         return Err(StoreError::Foreign { path }.into());

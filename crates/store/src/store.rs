@@ -1,4 +1,4 @@
-//! The handle on everything that is kept.
+//! The store: its options, opening and closing it, and the ways to read and write.
 
 #[cfg(test)]
 mod tests;
@@ -14,50 +14,50 @@ use rusqlite::Connection;
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, ChainKey};
 use crate::error::Failure;
-use crate::file::Place;
-use crate::journal::{self, Journal, Promise};
-use crate::keeper::Keeper;
+use crate::file::StorePaths;
+use crate::housekeeper::Housekeeper;
+use crate::journal::{self, Journal, Pending};
 use crate::keys::{KeyCache, Keys};
 use crate::reader::{Read, Readers};
 use crate::sandboxes::Sandboxes;
 use crate::writer::{Write, Writer};
 use crate::{StoreError, Timestamp};
 
-/// How long a writer waits for another process, unless somebody says otherwise.
+/// How long a writer waits for another process by default.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the file is opened for.
+/// The purpose for which the file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To stay: there is one such process, and it keeps the file in shape.
+    /// A server. There is at most one at a time; it does the housekeeping.
     Server,
-    /// To write a little and go, beside a server or without one.
+    /// A short-lived process that writes, beside a server or without one.
     Tool,
-    /// To look.
+    /// A process that only reads.
     ReadOnly,
 }
 
-/// What a commit survives.
+/// What a write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of this process, however sudden. A power cut can cost the last seconds, and leaves
-    /// a file that is whole and a chain that verifies.
+    /// A crash of this process. A power failure can lose the last seconds, and leaves a consistent
+    /// file and a chain that verifies.
     Process,
-    /// A power cut too. Every commit waits for the disk.
+    /// A power failure too. Every commit waits for the disk.
     Machine,
 }
 
-/// Tells the time.
+/// A source of the current time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The clock of this machine.
+    /// Returns the clock of this machine.
     pub fn system() -> Self {
         Self::new(Timestamp::now)
     }
 
-    /// Some other clock.
+    /// Returns a clock that calls `now`.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -73,25 +73,25 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// How a store is opened.
+/// The options with which a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// For what.
+    /// The purpose.
     pub access: Access,
-    /// What a commit survives.
+    /// What a write survives.
     pub durability: Durability,
-    /// How long to wait for another process that is writing.
+    /// How long to wait while another process is writing.
     pub patience: Duration,
     /// What the audit log keeps.
     pub audit: AuditSettings,
-    /// How long records of sandboxes that have ended are kept; for ever if nothing is said.
+    /// How long records of ended sandboxes are kept; `None` for ever.
     pub ended_kept: Option<Duration>,
-    /// What time it is.
+    /// The time of records.
     pub clock: Clock,
 }
 
 impl StoreOptions {
-    /// The usual ones for an access.
+    /// Returns the default options for a purpose.
     pub fn new(access: Access) -> Self {
         Self {
             access,
@@ -104,7 +104,7 @@ impl StoreOptions {
     }
 }
 
-/// A handle on the store; copies are cheap and mean the same store.
+/// A handle on the store; clones are cheap and refer to the same store.
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -112,15 +112,17 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Inner {
-    place: Place,
+    paths: StorePaths,
     options: StoreOptions,
     readers: Arc<Readers>,
     keys: Arc<KeyCache>,
-    /// Nothing where the store is only read.
+    /// `None` where the store is only read.
     writing: Option<Writing>,
+    /// The lock of a server.
     lock: Mutex<Option<File>>,
 }
 
+/// What a store that may write has.
 #[derive(Debug)]
 struct Writing {
     writer: Writer,
@@ -128,51 +130,51 @@ struct Writing {
 }
 
 impl Store {
-    /// Opens the database at `path`, which is made if it is to be written and is not there. Its
-    /// other files lie in the same directory.
+    /// Opens the database at `path`. Creates it if it does not exist and is to be written. Its
+    /// other files are in the same directory.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let place = Place { database: path.to_owned(), patience: options.patience };
+        let paths = StorePaths { database: path.to_owned(), patience: options.patience };
         let lock = match options.access {
-            Access::Server => Some(place.lock_for_server()?),
+            Access::Server => Some(paths.lock_for_server()?),
             Access::Tool | Access::ReadOnly => None,
         };
         let writing = match options.access {
-            Access::Server | Access::Tool => Some(Writing::start(&place, &options)?),
+            Access::Server | Access::Tool => Some(Writing::start(&paths, &options)?),
             Access::ReadOnly => {
-                look_for_promises(&place, &options.clock)?;
+                replay_for_reading(&paths, &options.clock)?;
                 None
             }
         };
-        let readers = Readers::open(place.clone(), options.access)?;
+        let readers = Readers::open(paths.clone(), options.access)?;
         let keys = Arc::default();
         let lock = Mutex::new(lock);
-        Ok(Self { inner: Arc::new(Inner { place, options, readers, keys, writing, lock }) })
+        Ok(Self { inner: Arc::new(Inner { paths, options, readers, keys, writing, lock }) })
     }
 
-    /// Who may use the server.
+    /// The keys of clients.
     pub fn keys(&self) -> Keys<'_> {
         Keys::new(self)
     }
 
-    /// Which sandboxes there are and were.
+    /// The records of sandboxes.
     pub fn sandboxes(&self) -> Sandboxes<'_> {
         Sandboxes::new(self)
     }
 
-    /// What waits for a person.
+    /// The executions that wait for a person.
     pub fn approvals(&self) -> Approvals<'_> {
         Approvals::new(self)
     }
 
-    /// What was done.
+    /// The audit log.
     pub fn audit(&self) -> Audit<'_> {
         Audit::new(self)
     }
 
-    /// Ends the writing after all that was queued before, and closes the file. Other handles then
-    /// get [`StoreError::Closed`] for what they write.
+    /// Closes the file after all queued writes. Writes of other handles fail with
+    /// [`StoreError::Closed`] from then on.
     pub async fn close(&self) {
-        // The writer leaves last: only it can move the log into the file.
+        // The writer is closed last: only then can SQLite move the write-ahead log into the file.
         self.inner.readers.close();
         if let Some(writing) = &self.inner.writing {
             writing.writer.close().await;
@@ -180,7 +182,7 @@ impl Store {
         self.unlock();
     }
 
-    /// The same on a thread of one's own.
+    /// Does what [`Store::close`] does, and blocks. Must not be called in an async task.
     pub fn close_wait(&self) {
         self.inner.readers.close();
         if let Some(writing) = &self.inner.writing {
@@ -193,8 +195,8 @@ impl Store {
         drop(self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.inner.place
+    pub(crate) fn paths(&self) -> &StorePaths {
+        &self.inner.paths
     }
 
     pub(crate) fn settings(&self) -> &AuditSettings {
@@ -218,32 +220,33 @@ impl Store {
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Read<T> {
         let writer = self.inner.writing.as_ref().map(|writing| writing.writer.clone());
-        self.inner.readers.later(writer, work)
+        self.inner.readers.prepare(writer, work)
     }
 
-    /// Has what was promised and put aside written, so that it can be read.
+    /// Commits pending and deferred writes, so that they can be read.
     pub(crate) fn flush(&self) {
         if let Some(writing) = &self.inner.writing {
             writing.writer.flush();
         }
     }
 
-    /// Something that counts as done when it is promised, if it is awaited by a server. Otherwise it is
-    /// written like everything else, and a conflict with what is there is told.
-    pub(crate) fn promise<T: Send + 'static>(
+    /// Prepares a write that a server may answer when it is in the journal. Otherwise it is
+    /// committed first, and `conflict` is the error if the database already holds it.
+    pub(crate) fn write_pending<T: Send + 'static>(
         &self,
-        promise: Promise,
+        pending: Pending,
         value: T,
         conflict: fn(&T) -> StoreError,
     ) -> Write<T> {
         match &self.inner.writing {
             Some(Writing { writer, chain }) => {
-                writer.promise(promise, value, Arc::clone(chain), conflict)
+                writer.write_pending(pending, value, Arc::clone(chain), conflict)
             }
             None => self.refused(),
         }
     }
 
+    /// Prepares a write.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
@@ -251,7 +254,7 @@ impl Store {
         self.write_chained(move |connection, _| work(connection), || ())
     }
 
-    /// The same for work that also adds to the audit log; `after` is called once it is committed.
+    /// Prepares a write that also adds to the audit log; `after` is called once it is committed.
     pub(crate) fn write_chained<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &ChainKey) -> Result<T, Failure> + Send + 'static,
@@ -267,14 +270,14 @@ impl Store {
     }
 
     fn refused<T: Send + 'static>(&self) -> Write<T> {
-        Write::refused(StoreError::ReadOnly { path: self.inner.place.database.clone() })
+        Write::refused(StoreError::ReadOnly { path: self.inner.paths.database.clone() })
     }
 }
 
-/// Keeps what a server that died has promised, so that whoever only looks sees it.
-fn look_for_promises(place: &Place, clock: &Clock) -> Result<(), StoreError> {
-    match journal::settle_left(place, clock.now()) {
-        // Whoever looks finds that out, and may be here for it.
+/// Replays the journal of a server that died, so that a reader sees its pending writes.
+fn replay_for_reading(paths: &StorePaths, clock: &Clock) -> Result<(), StoreError> {
+    match journal::replay_left(paths, clock.now()) {
+        // A reader may want to examine just that, with `silica audit verify`.
         Err(
             StoreError::AuditBroken
             | StoreError::AuditKeyMissing { .. }
@@ -283,34 +286,37 @@ fn look_for_promises(place: &Place, clock: &Clock) -> Result<(), StoreError> {
             | StoreError::AuditKeyWrong { .. }
             | StoreError::Damaged { .. },
         ) => Ok(()),
-        settled => settled,
+        replayed => replayed,
     }
 }
 
 impl Writing {
-    fn start(place: &Place, options: &StoreOptions) -> Result<Self, StoreError> {
-        let connection = place.open_for_writing(options.durability)?;
-        let chain = Arc::new(ChainKey::for_writing(&connection, place)?);
+    fn start(paths: &StorePaths, options: &StoreOptions) -> Result<Self, StoreError> {
+        let connection = paths.open_for_writing(options.durability)?;
+        let chain = Arc::new(ChainKey::for_writing(&connection, paths)?);
         let now = options.clock.now();
         let journal = match (options.access, options.durability) {
             (Access::Server, Durability::Process) => {
-                Some(Journal::open(place, Arc::clone(&chain), &connection, now)?)
+                Some(Journal::open(paths, Arc::clone(&chain), &connection, now)?)
             }
-            // A promise does not survive a power cut. Those that others have left are kept all the same.
+            // The journal does not survive a power failure, so nothing is added to it. What another
+            // server has left in it is replayed.
             (Access::Server, Durability::Machine) => {
-                Journal::open(place, Arc::clone(&chain), &connection, now)?.close();
+                Journal::open(paths, Arc::clone(&chain), &connection, now)?.close();
                 None
             }
             (Access::Tool | Access::ReadOnly, _) => {
-                journal::settle_left(place, now)?;
+                journal::replay_left(paths, now)?;
                 None
             }
         };
-        let keeper = (options.access == Access::Server).then(|| Keeper::new(place, options));
-        let nudge = keeper.as_ref().map(Keeper::nudge);
-        let writer = Writer::start(connection, place.clone(), options.durability, journal, nudge)?;
-        if let Some(keeper) = keeper {
-            keeper.start(writer.downgrade(), Arc::clone(&chain))?;
+        let housekeeper =
+            (options.access == Access::Server).then(|| Housekeeper::new(paths, options));
+        let checkpoint_due = housekeeper.as_ref().map(Housekeeper::checkpoint_due);
+        let writer =
+            Writer::start(connection, paths.clone(), options.durability, journal, checkpoint_due)?;
+        if let Some(housekeeper) = housekeeper {
+            housekeeper.start(writer.downgrade(), Arc::clone(&chain))?;
         }
         Ok(Self { writer, chain })
     }

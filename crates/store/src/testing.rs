@@ -1,4 +1,4 @@
-//! A data directory for one test, and somebody else's hands on the database in it.
+//! A data directory for one test, and a connection that tampers with the database in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tempfile::TempDir;
 use crate::audit::{Activity, Begin, Finish};
 use crate::{Access, Clock, ExecutionId, Store, StoreOptions, Tenant, Timestamp};
 
-/// How long something may take that should take a second; generous, for busy machines.
+/// How long a condition may take to hold that should take a second; generous, for busy machines.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A data directory and a clock that stands still.
-pub(crate) struct Ground {
+/// A data directory and a clock that moves only when it is set.
+pub(crate) struct TestData {
     directory: TempDir,
     time: Arc<AtomicI64>,
 }
 
-impl Ground {
+impl TestData {
     pub(crate) fn new() -> Self {
         let directory = TempDir::new().unwrap();
         Self { directory, time: Arc::new(AtomicI64::new(1_000_000)) }
@@ -48,14 +48,14 @@ impl Ground {
         Store::open(&self.path(), self.options(Access::Tool)).unwrap()
     }
 
-    /// A connection that keeps to none of our rules.
-    pub(crate) fn hands(&self) -> Connection {
+    /// A connection of another program.
+    pub(crate) fn raw_connection(&self) -> Connection {
         Connection::open(self.path()).unwrap()
     }
 
-    /// What somebody else does to the database.
+    /// Changes the database as another program would.
     pub(crate) fn tamper(&self, statements: &str) {
-        self.hands().execute_batch(statements).unwrap();
+        self.raw_connection().execute_batch(statements).unwrap();
     }
 }
 
@@ -77,12 +77,12 @@ pub(crate) fn executions(store: &Store, count: usize) {
 }
 
 pub(crate) fn execute(store: &Store, execution: &str, outcome: &str) {
-    let begin = begin(execution, "somebody", "print(1)");
+    let begin = begin(execution, "someone", "print(1)");
     let ticket = store.audit().begin(&begin).wait().unwrap();
     store.audit().finish(ticket, &Finish::new(outcome)).wait().unwrap();
 }
 
-/// Polls until something holds; false if it does not come true in any reasonable time.
+/// Polls until a condition holds; false if it does not within `PATIENCE`.
 pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! Moments on the wall clock, as microseconds since 1970, written as in RFC 3339.
+//! Wall-clock times, as microseconds since 1970, written as in RFC 3339.
 
 #[cfg(test)]
 mod tests;
@@ -14,17 +14,17 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// The last day that has a year of four digits, 9999-12-31.
 const DAY_MAX: i64 = 2_932_896;
 
-/// A moment on the wall clock. Records are ordered by number and never by this.
+/// A wall-clock time. Records are ordered by their number and never by this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// A text that is not a moment.
+/// The error for a text that is not a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time; write for example 2026-11-15 or 2026-11-15T09:30:00Z")]
 pub struct TimestampError(String);
 
 impl Timestamp {
-    /// Returns the present moment.
+    /// Returns the current time.
     pub fn now() -> Self {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => Self(micros(since)),
@@ -32,7 +32,7 @@ impl Timestamp {
         }
     }
 
-    /// Takes microseconds since 1970.
+    /// Makes a time of microseconds since 1970.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -42,13 +42,13 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns a later moment, or the last there is.
+    /// Returns a later time; saturates at the last one.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
     }
 
-    /// Returns an earlier moment, or the first there is.
+    /// Returns an earlier time; saturates at the first one.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(micros(duration)))
@@ -60,17 +60,20 @@ fn micros(duration: Duration) -> i64 {
 }
 
 impl fmt::Display for Timestamp {
-    /// `2026-11-15T09:30:00.000001Z`; a moment without a year of four digits is plain microseconds.
+    /// Writes `2026-11-15T09:30:00.000001Z`; a time without a year of four digits as plain
+    /// microseconds.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, micros) =
-            (self.0.div_euclid(MICROS_PER_SECOND), self.0.rem_euclid(MICROS_PER_SECOND));
-        let (day, second) =
-            (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
+        let seconds = self.0.div_euclid(MICROS_PER_SECOND);
+        let micros = self.0.rem_euclid(MICROS_PER_SECOND);
+        let day = seconds.div_euclid(SECONDS_PER_DAY);
+        let second = seconds.rem_euclid(SECONDS_PER_DAY);
         if !(0..=DAY_MAX).contains(&day) {
             return write!(formatter, "{}us", self.0);
         }
         let (year, month, day) = date_of_day(day);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let hour = second / 3600;
+        let minute = second / 60 % 60;
+        let second = second % 60;
         write!(
             formatter,
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
@@ -81,7 +84,7 @@ impl fmt::Display for Timestamp {
 impl FromStr for Timestamp {
     type Err = TimestampError;
 
-    /// Reads a date, or a date and a time in UTC with or without a fraction, or microseconds.
+    /// Parses a date, or a date and a time in UTC with or without a fraction, or microseconds.
     fn from_str(text: &str) -> Result<Self, TimestampError> {
         let micros = text.strip_suffix("us").and_then(|micros| micros.parse().ok());
         micros
@@ -97,19 +100,21 @@ fn parse(text: &str) -> Option<i64> {
         None => (text, "00:00:00"),
     };
     let mut parts = date.split('-');
-    let (year, month, day) =
-        (number(parts.next()?, 4)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let year = number(parts.next()?, 4)?;
+    let month = number(parts.next()?, 2)?;
+    let day = number(parts.next()?, 2)?;
     if parts.next().is_some() || year < 1970 {
         return None;
     }
     let days = day_of_date(year, month, day);
-    // A day that does not exist comes back as another.
+    // A date that does not exist is converted back to another one.
     if date_of_day(days) != (year, month, day) {
         return None;
     }
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let mut parts = clock.split(':');
-    let (hour, minute) = (number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let hour = number(parts.next()?, 2)?;
+    let minute = number(parts.next()?, 2)?;
     let second = parts.next().map_or(Some(0), |second| number(second, 2))?;
     let in_range = hour < 24 && minute < 60 && second < 60 && parts.next().is_none();
     if !in_range || fraction.is_empty() || fraction.len() > 6 {
@@ -120,13 +125,13 @@ fn parse(text: &str) -> Option<i64> {
     Some(seconds * MICROS_PER_SECOND + micros)
 }
 
-/// A number of exactly so many digits.
+/// Parses a number of exactly so many digits.
 fn number(text: &str, digits: usize) -> Option<i64> {
     let plain = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
-/// The civil date of a day since 1970, after Howard Hinnant's `civil_from_days`.
+/// Returns the civil date of a day since 1970, after Howard Hinnant's `civil_from_days`.
 fn date_of_day(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -140,7 +145,7 @@ fn date_of_day(day: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day since 1970 of a civil date, after Howard Hinnant's `days_from_civil`.
+/// Returns the day since 1970 of a civil date, after Howard Hinnant's `days_from_civil`.
 fn day_of_date(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

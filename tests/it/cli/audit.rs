@@ -208,10 +208,10 @@ fn head_noted_elsewhere_shows_a_log_put_back() {
     let later = format!("{}:{}", head.seq + 3, head.hash);
     let ran = fixture.run(&["verify", "--head", &later]);
     assert_eq!(ran.status, 1);
-    assert!(ran.stderr.contains("put back to an older state"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("replaced by an older copy"), "{}", ran.stderr);
     let other = format!("{}:{}", head.seq, "0".repeat(64));
     let ran = fixture.run(&["verify", "--head", &other]);
-    assert!(ran.stderr.contains("not the one that was noted"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is not the given head"), "{}", ran.stderr);
     let ran = fixture.run(&["verify", "--head", "6"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("SEQ:HASH"), "{}", ran.stderr);

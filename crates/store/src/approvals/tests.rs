@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Asked, Decided, Decision, NewApproval, PENDING_OF_ONE_MAX, State};
-use crate::testing::Ground;
+use crate::testing::TestData;
 use crate::{ApprovalId, Digest, SandboxId, Store, Tenant, Timestamp};
 
 fn tenant(name: &str) -> Tenant {
@@ -41,8 +41,8 @@ fn deny(by: &str) -> Decision {
 
 #[test]
 fn the_first_decision_holds_and_the_second_hears_of_it() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let id = ask(&store, new("asker"));
     let waiting = store.approvals().get(&id).wait().unwrap().unwrap();
     assert_eq!((waiting.state, waiting.code.as_deref()), (State::Pending, Some("print(1)")));
@@ -63,8 +63,8 @@ fn the_first_decision_holds_and_the_second_hears_of_it() {
 
 #[test]
 fn an_approval_after_the_time_is_a_no() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let id =
         ask(&store, NewApproval { expires_at: Timestamp::from_micros(1_000_000), ..new("asker") });
     assert_eq!(store.approvals().overdue().wait().unwrap(), std::slice::from_ref(&id));
@@ -76,21 +76,21 @@ fn an_approval_after_the_time_is_a_no() {
 
 #[test]
 fn what_waits_is_there_after_a_restart() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let id = ask(&store, new("asker"));
     store.close_wait();
-    let store = ground.open();
+    let store = data.open();
     let pending = store.approvals().list(Some(State::Pending), None).wait().unwrap();
     assert_eq!(pending.iter().map(|record| &record.id).collect::<Vec<_>>(), [&id]);
-    let others = store.approvals().list(None, Some(&tenant("somebody"))).wait().unwrap();
+    let others = store.approvals().list(None, Some(&tenant("someone"))).wait().unwrap();
     assert!(others.is_empty());
 }
 
 #[test]
 fn one_key_cannot_fill_the_list() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     for _ in 0..PENDING_OF_ONE_MAX {
         ask(&store, new("greedy"));
     }
@@ -101,8 +101,8 @@ fn one_key_cannot_fill_the_list() {
 
 #[test]
 fn everything_is_in_the_audit_log() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let id = ask(&store, new("asker"));
     store.approvals().decide(&id, deny("boss")).wait().unwrap();
     let records = store.audit().tail(10).wait().unwrap();

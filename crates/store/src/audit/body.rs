@@ -1,4 +1,4 @@
-//! What a record says beside its columns: typed, bounded, redacted, and written as JSON.
+//! The body of a record: typed, limited in length, redacted, and stored as JSON.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use silica_domain::{Limits, Outcome};
 use super::settings::{AuditSettings, CodeKept};
 use crate::{Digest, ExecutionId, SandboxId, Tenant};
 
-/// The most code that is kept as text; of longer code the head is.
+/// The most code that is stored as text; of longer code this much of its beginning.
 pub(super) const CODE_BYTES_MAX: usize = 64 * 1024;
 /// The longest other text; more is cut off.
 const TEXT_CHARS_MAX: usize = 1000;
@@ -19,10 +19,10 @@ const TEXT_CHARS_MAX: usize = 1000;
 const NAME_CHARS_MAX: usize = 64;
 /// The most details of one record.
 const DETAILS_MAX: usize = 32;
-/// The most files that are named; the others are counted.
+/// The most files that are listed; the others are counted.
 const FILES_MAX: usize = 200;
 
-/// What kind of thing is executed.
+/// The kind of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// Code in a live interpreter.
@@ -31,14 +31,14 @@ pub enum Activity {
     Command,
     /// Code in a sandbox of its own.
     Run,
-    /// Something with files.
+    /// An operation on files.
     File,
-    /// A prompt that a model answers; what it runs is recorded by itself.
+    /// A prompt for a model; the code that the model runs has records of its own.
     Interpret,
 }
 
 impl Activity {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cell => "cell",
@@ -53,26 +53,26 @@ impl Activity {
 /// An execution that is about to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// Its id, never used before.
+    /// A new id.
     pub execution: ExecutionId,
-    /// For whom.
+    /// The key on whose behalf it happens.
     pub tenant: Tenant,
-    /// In which sandbox.
+    /// The sandbox, if there is one.
     pub sandbox: Option<SandboxId>,
-    /// What kind of thing it is.
+    /// Its kind.
     pub activity: Activity,
     /// The code or the command line.
     pub code: Option<String>,
-    /// What the check of the code said.
+    /// The result of the policy's check.
     pub check: Option<String>,
-    /// What it may use.
+    /// Its limits.
     pub limits: Option<Limits>,
-    /// Anything else worth keeping.
+    /// Other facts by name.
     pub details: BTreeMap<String, String>,
 }
 
 impl Begin {
-    /// One of which nothing more is said yet.
+    /// Creates one with all optional fields empty.
     pub fn new(execution: ExecutionId, tenant: Tenant, activity: Activity) -> Self {
         Self {
             execution,
@@ -87,36 +87,36 @@ impl Begin {
     }
 }
 
-/// What an execution printed.
+/// The output of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The digest of what was kept of it.
+    /// The digest of what was stored of it.
     pub sha256: Digest,
-    /// How much it printed to stdout.
+    /// Bytes written to stdout.
     pub stdout_bytes: u64,
-    /// How much it printed to stderr.
+    /// Bytes written to stderr.
     pub stderr_bytes: u64,
 }
 
-/// A file that an execution left or took.
+/// A file that an execution changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedFile {
-    /// Where it is in the sandbox.
+    /// Its path in the sandbox.
     pub path: String,
     /// Its size.
     pub bytes: u64,
-    /// What happened to it: `created`, `changed`, `removed`.
+    /// `created`, `changed` or `removed`.
     pub change: String,
 }
 
-/// What an execution used.
+/// The resources an execution used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Time on the clock.
+    /// Wall-clock time.
     pub wall_ms: u64,
-    /// Processor time, where it was measured.
+    /// Processor time; `None` if it was not measured.
     pub cpu_ms: Option<u64>,
-    /// The most memory, where it was measured.
+    /// The most memory at once; `None` if it was not measured.
     pub memory_peak_bytes: Option<u64>,
 }
 
@@ -125,20 +125,20 @@ pub struct Usage {
 pub struct Finish {
     /// The name of its outcome.
     pub outcome: String,
-    /// The error in short, for example the exception's name.
+    /// A short form of the error, such as the name of an exception.
     pub error: Option<String>,
-    /// What it printed.
+    /// Its output.
     pub output: Option<Output>,
-    /// Which files it changed.
+    /// The files it changed.
     pub files: Vec<ChangedFile>,
-    /// What it used.
+    /// The resources it used.
     pub usage: Option<Usage>,
-    /// Anything else worth keeping.
+    /// Other facts by name.
     pub details: BTreeMap<String, String>,
 }
 
 impl Finish {
-    /// One of which nothing more is said yet.
+    /// Creates one with all optional fields empty.
     pub fn new(outcome: &str) -> Self {
         Self {
             outcome: outcome.to_owned(),
@@ -157,21 +157,21 @@ impl From<Outcome> for Finish {
     }
 }
 
-/// Something that happened and is no execution.
+/// An event that is not an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What, in one word: `server_started`, `sandbox_created`.
+    /// The name of the event, such as `server_started` or `sandbox_created`.
     pub event: String,
-    /// For whom.
+    /// The key on whose behalf it happens.
     pub tenant: Option<Tenant>,
-    /// In which sandbox.
+    /// The sandbox, if there is one.
     pub sandbox: Option<SandboxId>,
-    /// Anything else worth keeping.
+    /// Other facts by name.
     pub details: BTreeMap<String, String>,
 }
 
 impl Note {
-    /// One of which nothing more is said yet.
+    /// Creates one with all optional fields empty.
     pub fn new(event: &str) -> Self {
         let details = BTreeMap::new();
         Self { event: event.to_owned(), tenant: None, sandbox: None, details }
@@ -193,18 +193,18 @@ impl Note {
 /// The body of a `begin`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginBody {
-    /// What kind of thing it was.
+    /// Its kind.
     pub activity: String,
     /// The code or the command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeBody>,
-    /// What the check of the code said.
+    /// The result of the policy's check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// What it might use.
+    /// Its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<LimitsBody>,
-    /// Anything else.
+    pub limits: Option<AuditedLimits>,
+    /// Other facts by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
@@ -212,21 +212,21 @@ pub struct BeginBody {
 /// Code in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeBody {
-    /// How long it was, after redaction.
+    /// Its length, after redaction.
     pub bytes: u64,
     /// The digest of all of it, after redaction.
     pub sha256: Digest,
-    /// Its text, or its head, or nothing where only digests are kept.
+    /// Its text or the beginning of it; `None` if only digests are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Whether the text is only the head.
+    /// Whether the text is only the beginning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
 /// Limits in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LimitsBody {
+pub struct AuditedLimits {
     memory_bytes: u64,
     cpu_ms: u64,
     wall_ms: u64,
@@ -245,22 +245,22 @@ pub struct LimitsBody {
 pub struct FinishBody {
     /// The name of the outcome.
     pub outcome: String,
-    /// The error in short.
+    /// A short form of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it printed.
+    /// Its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// Which files it changed.
+    /// The files it changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ChangedFile>,
-    /// How many more files it changed.
+    /// How many more files it changed than are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files_left_out: u64,
-    /// What it used.
+    /// The resources it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Anything else.
+    /// Other facts by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
@@ -268,9 +268,9 @@ pub struct FinishBody {
 /// The body of a `note`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteBody {
-    /// What happened.
+    /// The name of the event.
     pub event: String,
-    /// Anything else.
+    /// Other facts by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
@@ -281,7 +281,7 @@ impl BeginBody {
             activity: begin.activity.name().to_owned(),
             code: begin.code.as_deref().map(|code| CodeBody::new(code, settings)),
             check: begin.check.as_deref().map(|check| text_of(check, settings)),
-            limits: begin.limits.as_ref().map(LimitsBody::from),
+            limits: begin.limits.as_ref().map(AuditedLimits::from),
             details: details(&begin.details, settings),
         }
     }
@@ -289,7 +289,7 @@ impl BeginBody {
 
 impl CodeBody {
     fn new(code: &str, settings: &AuditSettings) -> Self {
-        // Redacted first, so that the digest cannot be used to guess what was taken out.
+        // Redacted first: a digest of the original could be used to guess what was redacted.
         let code = settings.redaction.apply(code);
         let head = &code[..code.floor_char_boundary(CODE_BYTES_MAX)];
         let text = match settings.code {
@@ -305,7 +305,7 @@ impl CodeBody {
     }
 }
 
-impl From<&Limits> for LimitsBody {
+impl From<&Limits> for AuditedLimits {
     fn from(limits: &Limits) -> Self {
         Self {
             memory_bytes: limits.memory_bytes,
@@ -350,7 +350,7 @@ impl NoteBody {
     }
 }
 
-/// A body as the text that is authenticated and kept.
+/// Returns a body as the text that is authenticated and stored.
 pub(super) fn text(body: &impl Serialize) -> String {
     serde_json::to_string(body).expect("texts and numbers can always be written as JSON")
 }
@@ -365,7 +365,7 @@ fn details(
     details.iter().take(DETAILS_MAX).map(pair).collect()
 }
 
-/// A text from outside: redacted while it is whole, then cut.
+/// Redacts a text, then shortens it: a pattern might not match a text that was cut.
 fn text_of(text: &str, settings: &AuditSettings) -> String {
     shorten(&settings.redaction.apply(text), TEXT_CHARS_MAX)
 }

@@ -1,4 +1,4 @@
-//! The chain itself: its key, what is authenticated, and how a record is added.
+//! The chain: its key, what is authenticated, and how a record is appended.
 
 #[cfg(test)]
 mod tests;
@@ -9,10 +9,10 @@ use hmac::{Hmac, Mac};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::Sha256;
 
-use super::record::{Kind, Record};
+use super::record::{Record, RecordKind};
 use crate::digest::{from_hex, to_hex};
 use crate::error::Failure;
-use crate::file::Place;
+use crate::file::StorePaths;
 use crate::random::random;
 use crate::{Digest, StoreError, Timestamp};
 
@@ -20,7 +20,8 @@ use crate::{Digest, StoreError, Timestamp};
 const KEY_BYTES: usize = 32;
 /// The longest key file that is read.
 const KEY_FILE_BYTES_MAX: u64 = 4096;
-/// What no other user may be allowed to do with the key file: read it, or write it by a group.
+/// The mode bits that the key file must not have: writing by its group, and any access by others.
+/// Its group may read it.
 const EXPOSED: u32 = 0o027;
 
 /// The number and the code of the last record.
@@ -37,18 +38,18 @@ pub struct Head {
 pub struct Anchor {
     /// The number of the last record that was removed.
     pub seq: u64,
-    /// Its code, which the first one that stayed continues.
+    /// Its code, which the first remaining record has as that of the record before it.
     pub hash: Digest,
-    /// When that was.
+    /// When it was removed.
     pub pruned_at: Timestamp,
-    /// How many were removed, over all times.
+    /// How many records have been removed in total.
     pub pruned: u64,
 }
 
-/// A record before it has its place.
-pub(super) struct Entry<'text> {
+/// The contents of a record, before it has a number and a code.
+pub(super) struct ChainEntry<'text> {
     pub(super) time: Timestamp,
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
     pub(super) execution: Option<&'text str>,
     pub(super) tenant: Option<&'text str>,
     pub(super) sandbox: Option<&'text str>,
@@ -65,21 +66,23 @@ impl std::fmt::Debug for ChainKey {
 }
 
 impl ChainKey {
-    /// The key for a database that is to be written: made if there is nothing yet that needs an
-    /// older one.
-    pub(crate) fn for_writing(connection: &Connection, place: &Place) -> Result<Self, StoreError> {
-        if !has_head(connection).map_err(|failure| place.explain(failure))? {
+    /// Returns the key for a database that is to be written. Creates the key if the log is new.
+    pub(crate) fn for_writing(
+        connection: &Connection,
+        paths: &StorePaths,
+    ) -> Result<Self, StoreError> {
+        if !has_head(connection).map_err(|failure| paths.explain(failure))? {
             let content = format!("{}\n", to_hex(&random::<KEY_BYTES>()?));
-            place.make_private(&place.audit_key(), content.as_bytes())?;
+            paths.make_private(&paths.audit_key(), content.as_bytes())?;
         }
-        let key = Self::load(place)?;
-        key.adopt(connection, place).map_err(|failure| place.explain(failure))?;
+        let key = Self::load(paths)?;
+        key.adopt(connection, paths).map_err(|failure| paths.explain(failure))?;
         Ok(key)
     }
 
-    /// Reads the key that is there.
-    pub(crate) fn load(place: &Place) -> Result<Self, StoreError> {
-        let path = place.audit_key();
+    /// Reads the key file.
+    pub(crate) fn load(paths: &StorePaths) -> Result<Self, StoreError> {
+        let path = paths.audit_key();
         let cannot = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => StoreError::AuditKeyMissing { path: path.clone() },
             _ => StoreError::io(format!("cannot read {}", path.display()), error),
@@ -98,11 +101,11 @@ impl ChainKey {
     }
 
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {
-        Self(Hmac::new_from_slice(key).expect("a key of any length will do"))
+        Self(Hmac::new_from_slice(key).expect("HMAC takes a key of any length"))
     }
 
-    /// Makes the head of an empty chain, or checks that the one that is there was made with this key.
-    fn adopt(&self, connection: &Connection, place: &Place) -> Result<(), Failure> {
+    /// Creates the head of an empty chain, or checks that the existing head was made with this key.
+    fn adopt(&self, connection: &Connection, paths: &StorePaths) -> Result<(), Failure> {
         let head = Head { seq: 0, hash: Digest::ZERO };
         let statement = "INSERT OR IGNORE INTO audit_head (id, key_check, seq, hash, mac) \
                          VALUES (1, ?1, ?2, ?3, ?4)";
@@ -117,7 +120,7 @@ impl ChainKey {
         if self.made(connection)? {
             Ok(())
         } else {
-            Err(StoreError::AuditKeyWrong { path: place.audit_key() }.into())
+            Err(StoreError::AuditKeyWrong { path: paths.audit_key() }.into())
         }
     }
 
@@ -126,7 +129,7 @@ impl ChainKey {
         Ok(stored_check(connection)? == Some(self.check()))
     }
 
-    /// Tells this key from others and gives nothing away.
+    /// Returns a code by which the key is recognised, and which does not reveal it.
     pub(super) fn check(&self) -> Digest {
         self.mac("silica audit key", &[])
     }
@@ -145,13 +148,13 @@ impl ChainKey {
         self.mac("silica audit anchor", &fields)
     }
 
-    /// The code of a line that waits to be written here, behind another one.
+    /// Returns the code of a line of the journal.
     pub(crate) fn line_code(&self, before: &Digest, line: &str) -> Digest {
         self.mac("silica pending line", &[Some(before.as_bytes()), Some(line.as_bytes())])
     }
 
-    /// The code of a record at a place in the chain.
-    pub(super) fn hash(&self, seq: u64, previous: &Digest, entry: &Entry<'_>) -> Digest {
+    /// Returns the code of a record.
+    pub(super) fn hash(&self, seq: u64, previous: &Digest, entry: &ChainEntry<'_>) -> Digest {
         let fields = [
             Some(previous.as_bytes().as_slice()),
             Some(&seq.to_be_bytes()),
@@ -165,7 +168,8 @@ impl ChainKey {
         self.mac("silica audit record", &fields)
     }
 
-    /// Every field goes in with its length, so that no two lists of fields give the same bytes.
+    /// Returns the code of some fields. Each field goes in with its length, so that no two lists of
+    /// fields give the same bytes.
     fn mac(&self, purpose: &str, fields: &[Option<&[u8]>]) -> Digest {
         let mut mac = self.0.clone();
         for field in std::iter::once(&Some(purpose.as_bytes())).chain(fields) {
@@ -183,9 +187,9 @@ impl ChainKey {
 }
 
 impl Record {
-    /// What of it is authenticated, apart from its place.
-    pub(super) fn entry(&self) -> Entry<'_> {
-        Entry {
+    /// Returns what of it is authenticated, apart from its number and the code before it.
+    pub(super) fn entry(&self) -> ChainEntry<'_> {
+        ChainEntry {
             time: self.time,
             kind: self.kind,
             execution: self.execution.as_deref(),
@@ -196,21 +200,21 @@ impl Record {
     }
 }
 
-/// Adds a record. The transaction it runs in has taken the write lock before, so whatever the file
-/// says the head is, no other process can add behind it meanwhile.
+/// Appends a record. The transaction holds SQLite's write lock, so no other process can append
+/// after the head that is read here.
 pub(super) fn append(
     connection: &Connection,
     key: &ChainKey,
-    entry: &Entry<'_>,
+    entry: &ChainEntry<'_>,
 ) -> Result<Head, Failure> {
     let (before, mac) = stored_head(connection)?.ok_or(StoreError::AuditBroken)?;
-    // Going on from a head that was put back would hide what was cut off.
+    // Appending to a head that was set back would hide that records were cut off.
     if mac != key.head_mac(&before) {
         return Err(StoreError::AuditBroken.into());
     }
     let seq = before.seq + 1;
     let hash = key.hash(seq, &before.hash, entry);
-    let Entry { time, kind, execution, tenant, sandbox, body } = entry;
+    let ChainEntry { time, kind, execution, tenant, sandbox, body } = entry;
     let statement = "INSERT INTO audit (seq, time, kind, execution, tenant, sandbox, body, previous, \
                      hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     connection.prepare_cached(statement)?.execute(params![
@@ -234,12 +238,12 @@ pub(super) fn append(
     Ok(head)
 }
 
-/// The head as the file has it.
+/// Returns the head, without checking its code.
 pub(super) fn head(connection: &Connection) -> Result<Head, Failure> {
     Ok(stored_head(connection)?.ok_or(StoreError::AuditBroken)?.0)
 }
 
-/// The head and its code; nothing if somebody has removed it.
+/// Returns the head and its code; `None` if it is missing.
 pub(super) fn stored_head(connection: &Connection) -> Result<Option<(Head, Digest)>, Failure> {
     let statement = "SELECT seq, hash, mac FROM audit_head WHERE id = 1";
     let head = connection
@@ -252,13 +256,13 @@ pub(super) fn stored_head(connection: &Connection) -> Result<Option<(Head, Diges
     Ok(head)
 }
 
-/// By what the key can be told from others.
+/// Returns the code by which the key of the log is recognised.
 pub(super) fn stored_check(connection: &Connection) -> Result<Option<Digest>, Failure> {
     let statement = "SELECT key_check FROM audit_head WHERE id = 1";
     Ok(connection.query_row(statement, [], |row| row.get(0)).optional()?)
 }
 
-/// The anchor and its code; nothing if nothing was ever pruned.
+/// Returns the anchor and its code; `None` if nothing has been pruned.
 pub(super) fn stored_anchor(connection: &Connection) -> Result<Option<(Anchor, Digest)>, Failure> {
     let statement = "SELECT seq, hash, pruned_at, pruned, mac FROM audit_anchor WHERE id = 1";
     let anchor = connection

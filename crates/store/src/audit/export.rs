@@ -1,7 +1,7 @@
 //! The log as a file of JSON lines that can be checked without the database.
 //!
-//! First a line of kind `log`, which says what was pruned before, then one line for each record, and
-//! last a line of kind `head`, without which the file has been cut off.
+//! The first line is of kind `log` and has the anchor of what was pruned. One line for each record
+//! follows. The last line is of kind `head`; a file without it has been cut off.
 
 #[cfg(test)]
 mod tests;
@@ -15,27 +15,27 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{Anchor, ChainKey, Head, stored_anchor, stored_check, stored_head};
 use super::record::{Record, each};
-use super::verify::{Fault, NotedHead, Summary, Verdict, Walk};
+use super::verify::{ChainWalk, Fault, NotedHead, Summary, Verdict};
 use crate::error::Failure;
-use crate::file::Place;
+use crate::file::StorePaths;
 use crate::{Digest, Store, StoreError, Timestamp};
 
-/// The longest line that is read. A record with the longest code there can be is shorter.
+/// The longest line that is read. A record with the longest code is shorter.
 const LINE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The form of the file.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// Why a log could not be exported, or an exported one not be checked.
+/// Why a log could not be exported, or an exported log could not be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Where it goes to or comes from failed.
+    /// The file could not be read or written.
     #[error("cannot read or write the exported log")]
     File(#[source] io::Error),
-    /// A line is not one of ours.
+    /// A line does not have the format of an exported log.
     #[error("line {line} is not part of an exported audit log")]
     Line {
         /// Its number.
@@ -43,7 +43,7 @@ pub enum ExportError {
     },
 }
 
-/// A line that is no record. What is not authenticated may not stand in any line.
+/// The first or the last line. Unknown fields are errors, since they would not be authenticated.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 enum Frame {
@@ -85,19 +85,19 @@ enum Line {
     Record(Record),
 }
 
-/// What can happen while the log is read and written at once.
-enum Trouble {
+/// An error of the database, or of the file that is written.
+enum ExportFailure {
     Store(Failure),
     File(io::Error),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for ExportFailure {
     fn from(failure: Failure) -> Self {
         Self::Store(failure)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ExportFailure {
     fn from(error: io::Error) -> Self {
         Self::File(error)
     }
@@ -107,13 +107,13 @@ pub(super) fn export(store: &Store, to: &mut dyn io::Write) -> Result<Head, Expo
     store.flush();
     let exported = store.readers().read(|connection| match write_all(connection, to) {
         Ok(head) => Ok(Ok(head)),
-        Err(Trouble::File(error)) => Ok(Err(error)),
-        Err(Trouble::Store(failure)) => Err(failure),
+        Err(ExportFailure::File(error)) => Ok(Err(error)),
+        Err(ExportFailure::Store(failure)) => Err(failure),
     })?;
     exported.map_err(ExportError::File)
 }
 
-fn write_all(connection: &Connection, to: &mut dyn io::Write) -> Result<Head, Trouble> {
+fn write_all(connection: &Connection, to: &mut dyn io::Write) -> Result<Head, ExportFailure> {
     let broken = || Failure::from(StoreError::AuditBroken);
     let (head, mac) = stored_head(connection)?.ok_or_else(broken)?;
     let key_check = stored_check(connection)?.ok_or_else(broken)?;
@@ -121,7 +121,7 @@ fn write_all(connection: &Connection, to: &mut dyn io::Write) -> Result<Head, Tr
     write_line(to, &Frame::Log { version: VERSION, key_check, anchor })?;
     each(connection, |record| {
         let record = record.map_err(Failure::from)?;
-        write_line(to, &record).map_err(Trouble::from)
+        write_line(to, &record).map_err(ExportFailure::from)
     })?;
     write_line(to, &Frame::Head { seq: head.seq, hash: head.hash, mac })?;
     to.flush()?;
@@ -133,34 +133,34 @@ fn write_line(to: &mut dyn io::Write, line: &impl Serialize) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-/// Checks an exported log with the key that lies beside a database.
+/// Checks an exported log with the key of a database.
 pub fn verify_export(
     database: &Path,
     lines: &mut dyn BufRead,
     noted: Option<NotedHead>,
 ) -> Result<Verdict, ExportError> {
-    let place = Place { database: database.to_owned(), patience: Duration::ZERO };
-    let key = ChainKey::load(&place)?;
+    let paths = StorePaths { database: database.to_owned(), patience: Duration::ZERO };
+    let key = ChainKey::load(&paths)?;
     match walk_lines(&key, &mut Lines { from: lines, number: 0 }, noted) {
         Ok(summary) => Ok(Verdict::Whole(summary)),
-        Err(Halt::Fault(fault)) => Ok(Verdict::Broken(fault)),
-        Err(Halt::Error(error)) => Err(error),
+        Err(CheckStop::Fault(fault)) => Ok(Verdict::Broken(fault)),
+        Err(CheckStop::Error(error)) => Err(error),
     }
 }
 
-/// A fault, or a failure to look.
-enum Halt {
+/// Why the check of an exported log ended early: a fault of the log, or an error.
+enum CheckStop {
     Fault(Fault),
     Error(ExportError),
 }
 
-impl From<Fault> for Halt {
+impl From<Fault> for CheckStop {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<ExportError> for Halt {
+impl From<ExportError> for CheckStop {
     fn from(error: ExportError) -> Self {
         Self::Error(error)
     }
@@ -170,15 +170,15 @@ fn walk_lines(
     key: &ChainKey,
     lines: &mut Lines<'_>,
     noted: Option<NotedHead>,
-) -> Result<Summary, Halt> {
+) -> Result<Summary, CheckStop> {
     let Some(Line::Frame(Frame::Log { version: VERSION, key_check, anchor })) = lines.next()?
     else {
-        return Err(lines.wrong().into());
+        return Err(lines.malformed().into());
     };
     if key_check != key.check() {
         return Err(Fault::WrongKey.into());
     }
-    let mut walk = Walk::new(key, anchor.map(Into::into), noted)?;
+    let mut walk = ChainWalk::new(key, anchor.map(Into::into), noted)?;
     loop {
         match lines.next()? {
             Some(Line::Record(record)) => walk.step(&record)?,
@@ -186,10 +186,10 @@ fn walk_lines(
                 let summary = walk.end(Head { seq, hash }, mac)?;
                 return match lines.next()? {
                     None => Ok(summary),
-                    Some(_) => Err(lines.wrong().into()),
+                    Some(_) => Err(lines.malformed().into()),
                 };
             }
-            Some(Line::Frame(Frame::Log { .. })) => return Err(lines.wrong().into()),
+            Some(Line::Frame(Frame::Log { .. })) => return Err(lines.malformed().into()),
             None => return Err(Fault::HeadMissing.into()),
         }
     }
@@ -202,7 +202,7 @@ struct Lines<'file> {
 }
 
 impl Lines<'_> {
-    /// The next line; nothing at the end.
+    /// Returns the next line; `None` at the end.
     fn next(&mut self) -> Result<Option<Line>, ExportError> {
         self.number += 1;
         let mut bytes = Vec::new();
@@ -211,10 +211,11 @@ impl Lines<'_> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        serde_json::from_slice(&bytes).map(Some).map_err(|_| self.wrong())
+        serde_json::from_slice(&bytes).map(Some).map_err(|_| self.malformed())
     }
 
-    fn wrong(&self) -> ExportError {
+    /// Returns the error for the current line.
+    fn malformed(&self) -> ExportError {
         ExportError::Line { line: self.number }
     }
 }

@@ -1,9 +1,10 @@
-//! Forgets the oldest records. The chain then begins at an anchor that says where it was cut, by
-//! whom it can only have been cut (it carries a code), when, and how much was removed.
+//! Removes the oldest records. The chain then begins at an anchor, which records where and when it
+//! was cut and how many records were removed. The anchor carries a code, so only a program with the
+//! key can have made it.
 //!
-//! Only a beginning of the log is removed, and an execution whose end is young enough to stay keeps
-//! its beginning, and with that everything after it. Executions that never ended go when their
-//! beginning is old.
+//! Only records at the beginning of the log are removed. The beginning of an execution stays as
+//! long as its end, and with it all records after that beginning. Executions without an end are
+//! removed by the age of their beginning.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +16,14 @@ use rusqlite::{Connection, named_params, params};
 use super::chain::{Anchor, ChainKey, head, stored_anchor};
 use super::record::after;
 use super::settings::AuditSettings;
-use super::verify::Walk;
+use super::verify::ChainWalk;
 use crate::error::Failure;
 use crate::{StoreError, Timestamp};
 
-/// Records that are removed in one transaction.
+/// The most records that are removed in one transaction.
 const PRUNED_MAX: usize = 1000;
 
-/// How much is kept.
+/// The age and the number of records that are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pruning {
     retention: Option<Duration>,
@@ -35,16 +36,17 @@ impl Pruning {
     }
 }
 
-/// What was removed.
+/// The records that were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many records.
+    /// How many.
     pub records: u64,
     /// The number of the last one.
     pub up_to: u64,
 }
 
-/// Removes some of what should go; nothing if nothing should.
+/// Removes records that are too old or too many, up to `PRUNED_MAX`; returns `None` if there are
+/// none.
 pub(crate) fn prune(
     connection: &Connection,
     key: &ChainKey,
@@ -57,8 +59,8 @@ pub(crate) fn prune(
     if up_to <= begin {
         return Ok(None);
     }
-    // What is not as it was written is evidence and stays.
-    let mut walk = Walk::new(key, anchor, None).map_err(|_| StoreError::AuditBroken)?;
+    // Records that were tampered with are evidence, and are not removed.
+    let mut walk = ChainWalk::new(key, anchor, None).map_err(|_| StoreError::AuditBroken)?;
     let records = after(connection, begin, (up_to - begin) as usize)?;
     let hash = records.last().ok_or(StoreError::AuditBroken)?.hash;
     for record in &records {
@@ -71,7 +73,7 @@ pub(crate) fn prune(
     Ok(Some(Pruned { records: removed, up_to }))
 }
 
-/// The last record that may go with all before it.
+/// Returns the number of the last record that may be removed with all before it.
 fn find_end(
     connection: &Connection,
     begin: u64,

@@ -1,4 +1,4 @@
-//! Records as they stand in the table.
+//! Records as they are in the table.
 
 use std::str::FromStr;
 
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 use crate::{Digest, IdError, Timestamp};
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RecordKind {
     /// An execution begins.
     Begin,
     /// An execution has ended.
     Finish,
-    /// Something else happened.
+    /// An event that is not an execution.
     Note,
 }
 
-impl Kind {
-    /// Its name in the file and in JSON.
+impl RecordKind {
+    /// Returns its name in the database and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for RecordKind {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
@@ -42,45 +42,45 @@ impl FromStr for Kind {
     }
 }
 
-impl ToSql for Kind {
+impl ToSql for RecordKind {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.name().into())
     }
 }
 
-impl FromSql for Kind {
+impl FromSql for RecordKind {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         value.as_str()?.parse().map_err(FromSqlError::other)
     }
 }
 
-/// One record. Its texts are as they stand in the file and may have been changed by others.
+/// A record. Its texts are as they are in the file, which another program may have changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Its number: 1, 2, 3, without gaps.
     pub seq: u64,
-    /// When it was written, by the clock.
+    /// When it was written.
     pub time: Timestamp,
-    /// What it says.
-    pub kind: Kind,
-    /// Of which execution.
+    /// Its kind.
+    pub kind: RecordKind,
+    /// The execution, if it is about one.
     pub execution: Option<String>,
-    /// For whom.
+    /// The key on whose behalf it happened.
     pub tenant: Option<String>,
-    /// In which sandbox.
+    /// The sandbox, if there is one.
     pub sandbox: Option<String>,
-    /// The rest, as JSON: exactly the bytes that are authenticated.
+    /// The body as JSON: exactly the bytes that are authenticated.
     pub body: String,
-    /// The code of the record before.
+    /// The code of the record before it.
     pub previous: Digest,
-    /// The code of this one.
+    /// Its own code.
     pub hash: Digest,
 }
 
 const COLUMNS: &str = "seq, time, kind, execution, tenant, sandbox, body, previous, hash";
 
-/// The last records, oldest first.
+/// Returns the last records, oldest first.
 pub(super) fn tail(connection: &Connection, count: usize) -> Result<Vec<Record>, Failure> {
     let statement = format!(
         "SELECT * FROM (SELECT {COLUMNS} FROM audit ORDER BY seq DESC LIMIT ?1) ORDER BY seq"
@@ -90,7 +90,7 @@ pub(super) fn tail(connection: &Connection, count: usize) -> Result<Vec<Record>,
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The records after a number, oldest first.
+/// Returns the records after a number, oldest first.
 pub(super) fn after(
     connection: &Connection,
     seq: u64,
@@ -102,8 +102,8 @@ pub(super) fn after(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Calls `visit` for every record in order, holding one at a time. A row that is no record any more
-/// is an error of its own.
+/// Calls `visit` for every record in order, with one in memory at a time. A row that is not a valid
+/// record is passed as an error.
 pub(super) fn each<E: From<Failure>>(
     connection: &Connection,
     mut visit: impl FnMut(Result<Record, rusqlite::Error>) -> Result<(), E>,

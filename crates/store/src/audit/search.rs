@@ -1,4 +1,4 @@
-//! Executions as one thing: a beginning and, if there is one, an end.
+//! Executions: the record of a beginning joined with that of the end, if there is one.
 
 #[cfg(test)]
 mod tests;
@@ -10,29 +10,28 @@ use super::body::{BeginBody, FinishBody};
 use crate::error::Failure;
 use crate::{SandboxId, StoreError, Tenant, Timestamp};
 
-/// The outcome of an execution that was begun and has no end: it is running, or nobody was left to
-/// say how it ended.
+/// The outcome of an execution without an end: it is running, or its server died before it ended.
 pub const UNFINISHED: &str = "unfinished";
 
-/// The most executions that are found at once; each may hold the longest code.
+/// The most executions of one search; each may hold the longest code.
 pub const SEARCH_MAX: usize = 1000;
 
-/// Which executions are wanted; an empty one wants all.
+/// Which executions a search finds; an empty one finds all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// For whom.
+    /// Of this key.
     pub tenant: Option<Tenant>,
-    /// In which sandbox.
+    /// In this sandbox.
     pub sandbox: Option<SandboxId>,
     /// With this outcome, which may be [`UNFINISHED`].
     pub outcome: Option<String>,
-    /// With this text in what was kept of the code.
+    /// With this text in the stored code.
     pub text: Option<String>,
-    /// Begun at this moment or later.
+    /// Begun at this time or later.
     pub since: Option<Timestamp>,
-    /// Begun before this moment.
+    /// Begun before this time.
     pub until: Option<Timestamp>,
-    /// How many at most; never more than [`SEARCH_MAX`], which is meant if nothing is said.
+    /// The most executions; `None` and more than [`SEARCH_MAX`] mean [`SEARCH_MAX`].
     pub limit: Option<usize>,
 }
 
@@ -43,23 +42,24 @@ pub struct Execution {
     pub seq: u64,
     /// Its id.
     pub execution: String,
-    /// For whom.
+    /// The key on whose behalf it was executed.
     pub tenant: Option<String>,
-    /// In which sandbox.
+    /// The sandbox, if there was one.
     pub sandbox: Option<String>,
     /// When it began.
     pub begun_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// How it ended, or [`UNFINISHED`].
+    /// The name of its outcome, or [`UNFINISHED`].
     pub outcome: String,
-    /// What was recorded when it began.
+    /// The body of the record of its beginning.
     pub begin: BeginBody,
-    /// What was recorded when it ended.
+    /// The body of the record of its end.
     pub finish: Option<FinishBody>,
 }
 
-/// A body may have been changed into something that is no JSON, which SQLite would refuse to look at.
+/// It checks `json_valid` first: another program may have changed a body, and `json_extract` would
+/// fail on what is not JSON.
 const STATEMENT: &str = "
     SELECT begun.seq, begun.execution, begun.tenant, begun.sandbox, begun.time, begun.body,
            ended.time, ended.body, ended.seq

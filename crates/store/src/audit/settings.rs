@@ -1,4 +1,4 @@
-//! What the audit log keeps of what it is told, and for how long.
+//! The settings of the audit log: what it stores, and for how long.
 
 #[cfg(test)]
 mod tests;
@@ -8,42 +8,42 @@ use std::time::Duration;
 
 use regex::Regex;
 
-/// What stands in place of what was redacted.
+/// The text that replaces a redacted one.
 const REDACTED: &str = "[redacted]";
 /// The most patterns; each costs time for every execution.
 const PATTERNS_MAX: usize = 100;
 
-/// What of an execution's code is kept.
+/// How much of an execution's code is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CodeKept {
-    /// Its text, up to a bound, and its digest.
+    /// Its text, up to a limit, and its digest.
     #[default]
     Full,
     /// Its digest and its length only.
     Digest,
 }
 
-/// What the audit log keeps.
+/// The settings of the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct AuditSettings {
-    /// What of the code.
+    /// How much of the code is stored.
     pub code: CodeKept,
-    /// What is taken out of all texts before they are authenticated and written.
+    /// What is redacted in all texts before they are authenticated and stored.
     pub redaction: Redaction,
-    /// How long records are kept; for ever if nothing is said.
+    /// How long records are kept; `None` for ever.
     pub retention: Option<Duration>,
-    /// How many records are kept; all if nothing is said.
+    /// How many records are kept; `None` for all.
     pub records_max: Option<u64>,
 }
 
-/// Patterns of what must not be kept, for example keys that people paste into code.
+/// Patterns of texts that must not be stored, such as keys that people paste into code.
 #[derive(Clone, Debug, Default)]
 pub struct Redaction(Vec<Regex>);
 
-/// A pattern that cannot be used.
+/// Why patterns cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactionError {
-    /// It is not a regular expression.
+    /// One is not a regular expression.
     #[error("{pattern:?} is not a regular expression")]
     Pattern {
         /// The pattern.
@@ -52,16 +52,16 @@ pub enum RedactionError {
         #[source]
         source: regex::Error,
     },
-    /// It matches everywhere.
+    /// One matches everywhere.
     #[error("{0:?} matches the empty text, so it would redact everything")]
     Everything(String),
-    /// There are more than will be tried.
-    #[error("{0} patterns, but at most {PATTERNS_MAX} are tried")]
+    /// There are too many.
+    #[error("there must be at most {PATTERNS_MAX} patterns, not {0}")]
     TooMany(usize),
 }
 
 impl Redaction {
-    /// Checks patterns in the syntax of the `regex` crate, which takes linear time whatever they are.
+    /// Compiles patterns in the syntax of the `regex` crate, which match in linear time.
     pub fn new(patterns: &[impl AsRef<str>]) -> Result<Self, RedactionError> {
         if patterns.len() > PATTERNS_MAX {
             return Err(RedactionError::TooMany(patterns.len()));

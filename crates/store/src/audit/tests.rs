@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::{Activity, Begin, Finish, Kind, Note, Record, Verdict};
-use crate::testing::{Ground, begin, execute, executions, tenant};
+use super::{Activity, Begin, Finish, Note, Record, RecordKind, Verdict};
+use crate::testing::{TestData, begin, execute, executions, tenant};
 use crate::{ExecutionId, SandboxId, Store, StoreError};
 
-fn kinds(records: &[Record]) -> Vec<(u64, Kind)> {
+fn kinds(records: &[Record]) -> Vec<(u64, RecordKind)> {
     records.iter().map(|record| (record.seq, record.kind)).collect()
 }
 
@@ -17,8 +17,8 @@ fn assert_whole(store: &Store) {
 
 #[test]
 fn execution_has_a_beginning_and_one_end() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let sandbox = SandboxId::random().unwrap();
     let mut first = begin("x1", "a", "print(1)");
     first.sandbox = Some(sandbox.clone());
@@ -29,7 +29,7 @@ fn execution_has_a_beginning_and_one_end() {
     let error = store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap_err();
     assert!(matches!(error, StoreError::AlreadyFinished { .. }), "{error}");
     let records = store.audit().tail(10).wait().unwrap();
-    assert_eq!(kinds(&records), [(1, Kind::Begin), (2, Kind::Finish)]);
+    assert_eq!(kinds(&records), [(1, RecordKind::Begin), (2, RecordKind::Finish)]);
     for record in records {
         assert_eq!(record.execution.as_deref(), Some("x1"));
         assert_eq!(record.tenant.as_deref(), Some("a"));
@@ -40,11 +40,11 @@ fn execution_has_a_beginning_and_one_end() {
 
 #[test]
 fn ticket_can_be_found_again() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let ticket = store.audit().begin(&begin("x1", "a", "1")).wait().unwrap();
     store.close_wait();
-    let store = ground.open();
+    let store = data.open();
     let find =
         |name: &str| store.audit().ticket(&ExecutionId::parse(name).unwrap()).wait().unwrap();
     assert_eq!((find("x1"), find("x2")), (Some(ticket.clone()), None));
@@ -53,8 +53,8 @@ fn ticket_can_be_found_again() {
 
 #[test]
 fn note_belongs_to_no_execution() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let note = Note { tenant: Some(tenant("a")), ..Note::new("sandbox_created") };
     let head = store.audit().note(note.with("template", "python")).wait().unwrap();
     let records = store.audit().tail(1).wait().unwrap();
@@ -65,8 +65,8 @@ fn note_belongs_to_no_execution() {
 
 #[test]
 fn tail_and_follow_give_records_in_order_and_once() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     executions(&store, 5);
     let last: Vec<u64> =
         store.audit().tail(3).wait().unwrap().iter().map(|record| record.seq).collect();
@@ -75,16 +75,16 @@ fn tail_and_follow_give_records_in_order_and_once() {
     let mut follow = store.audit().follow(10);
     assert_eq!(follow.poll().unwrap(), []);
     execute(&store, "later", "ok");
-    assert_eq!(kinds(&follow.poll().unwrap()), [(11, Kind::Begin), (12, Kind::Finish)]);
+    assert_eq!(kinds(&follow.poll().unwrap()), [(11, RecordKind::Begin), (12, RecordKind::Finish)]);
     assert_eq!(follow.poll().unwrap(), []);
 }
 
 #[test]
 fn number_orders_and_not_the_clock() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     for (name, time) in [("x1", 300), ("x2", 100), ("x3", 200), ("x4", -5)] {
-        ground.set_time(time);
+        data.set_time(time);
         execute(&store, name, "ok");
     }
     let records = store.audit().tail(10).wait().unwrap();
@@ -97,8 +97,8 @@ fn number_orders_and_not_the_clock() {
 
 #[test]
 fn handles_of_several_openers_make_one_chain() {
-    let ground = Ground::new();
-    let stores: Vec<Store> = (0..3).map(|_| ground.open()).collect();
+    let data = TestData::new();
+    let stores: Vec<Store> = (0..3).map(|_| data.open()).collect();
     std::thread::scope(|scope| {
         for (who, store) in stores.iter().enumerate() {
             scope.spawn(move || {
@@ -116,8 +116,8 @@ fn handles_of_several_openers_make_one_chain() {
 
 #[tokio::test]
 async fn many_at_once_share_commits_and_stay_in_one_chain() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let tasks: Vec<_> = (0..200)
         .map(|number| {
             let store = store.clone();
@@ -137,23 +137,23 @@ async fn many_at_once_share_commits_and_stay_in_one_chain() {
     assert_eq!((summary.records, summary.unfinished), (400, 0));
 }
 
-/// Cutting off the end and putting the head back would be forgotten with the next record.
+/// Otherwise the next record would hide that the end was cut off and the head set back.
 #[test]
 fn nothing_is_added_behind_a_head_that_was_changed() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     executions(&store, 3);
-    ground.tamper(
+    data.tamper(
         "DELETE FROM audit WHERE seq > 4;
          UPDATE audit_head SET seq = 4, hash = (SELECT hash FROM audit WHERE seq = 4)",
     );
     let error = store.audit().note(Note::new("x")).wait().unwrap_err();
     assert!(matches!(error, StoreError::AuditBroken), "{error}");
-    ground.tamper("DELETE FROM audit_head");
+    data.tamper("DELETE FROM audit_head");
     let error = store.audit().note(Note::new("x")).wait().unwrap_err();
     assert!(matches!(error, StoreError::AuditBroken), "{error}");
     store.close_wait();
-    let reopened = Store::open(&ground.path(), ground.options(crate::Access::Tool));
+    let reopened = Store::open(&data.path(), data.options(crate::Access::Tool));
     assert!(matches!(reopened, Err(StoreError::AuditBroken)), "{reopened:?}");
 }
 
@@ -164,8 +164,8 @@ proptest! {
         codes in prop::collection::vec(any::<Option<String>>(), 0..8),
         words in any::<[String; 3]>(),
     ) {
-        let ground = Ground::new();
-        let store = ground.open();
+        let data = TestData::new();
+        let store = data.open();
         for (number, code) in codes.iter().enumerate() {
             let execution = ExecutionId::parse(&format!("x{number}")).unwrap();
             let mut begin = Begin::new(execution, tenant("a"), Activity::Run);

@@ -1,5 +1,5 @@
-//! Walks the chain and tells whether it is as it was written. The same walk serves the table and
-//! exported files.
+//! Checks the chain: walks over all records and finds the first one that is not as it was written.
+//! The same walk is used for the table and for exported files.
 
 #[cfg(test)]
 mod tests;
@@ -12,16 +12,16 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::chain::{Anchor, ChainKey, Head, stored_anchor, stored_head};
-use super::record::{Kind, Record, each};
+use super::record::{Record, RecordKind, each};
 use crate::error::Failure;
 use crate::{Digest, IdError};
 
-/// How far from where it stands the old place of a record is looked for.
+/// How far from its number the original number of a moved record is searched.
 const REACH_MAX: u64 = 10_000;
-/// How many unfinished executions are named; the others are counted.
+/// How many unfinished executions are listed; the others are counted.
 const NAMED_MAX: usize = 100;
 
-/// A head that somebody noted elsewhere, written `SEQ:HASH`.
+/// A head that was recorded outside of the store, written `SEQ:HASH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotedHead(pub Head);
 
@@ -43,71 +43,71 @@ impl fmt::Display for Head {
     }
 }
 
-/// What a walk came to.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything is as it was written.
+    /// All records are as they were written.
     Whole(Summary),
-    /// The first thing that is not.
+    /// The first fault.
     Broken(Fault),
 }
 
-/// What there is in a chain that is whole.
+/// The contents of a chain without faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How many records.
+    /// The number of records.
     pub records: u64,
     /// The number of the first one, if there is one.
     pub first: Option<u64>,
-    /// The last one, to be noted elsewhere.
+    /// The head, to be recorded outside of the store.
     pub head: Head,
-    /// Executions that were begun and not finished: how many.
+    /// How many executions have no end.
     pub unfinished: u64,
-    /// The first of them, by id.
+    /// The first of them, in the order of their ids.
     pub unfinished_ids: Vec<String>,
-    /// What was pruned before the first one.
+    /// What was pruned before the first record.
     pub anchor: Option<Anchor>,
-    /// What became of the head that was noted elsewhere.
+    /// Where the head that was recorded outside of the store is.
     pub noted: Option<Noted>,
 }
 
-/// Where a head that was noted elsewhere is now.
+/// Where a head that was recorded outside of the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
-    /// In the chain, and the same.
+    /// In the chain, unchanged.
     Found,
-    /// Pruned with others of its age, so nothing can be said about it.
+    /// It was pruned, so it cannot be compared.
     Pruned,
 }
 
-/// How a chain is not as it was written.
+/// How a chain differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
-    /// It cannot be checked with this key.
+    /// The key is not that of the log.
     #[error("the log was not written with this audit.key")]
     WrongKey,
-    /// A record does not say what it said.
+    /// A record was changed.
     #[error("record {seq} was changed")]
     Changed {
         /// Its number.
         seq: u64,
     },
-    /// A record is not there.
+    /// A record is missing.
     #[error("record {seq} is missing")]
     Missing {
         /// Its number.
         seq: u64,
     },
-    /// A record stands where another one stood.
+    /// A record has another number than it was written with.
     #[error("record {seq} was moved: it was written as record {written_as}")]
     Moved {
-        /// Where it stands.
+        /// Its number.
         seq: u64,
-        /// Where it was written.
+        /// The number it was written with.
         written_as: u64,
     },
-    /// A record was written after another one than the one before it.
+    /// A record was written after another record than the one before it.
     #[error(
         "record {seq} does not follow the one before it: it comes from another copy of the log"
     )]
@@ -115,7 +115,7 @@ pub enum Fault {
         /// Its number.
         seq: u64,
     },
-    /// The last records are not there.
+    /// The last records are missing.
     #[error("records {first} to {last} were cut off at the end")]
     TailCut {
         /// The first that is missing.
@@ -123,56 +123,58 @@ pub enum Fault {
         /// The last that is missing.
         last: u64,
     },
-    /// There are records behind the last one.
+    /// There are records after the head.
     #[error("the head says that record {head} is the last one, but record {seq} is there")]
     BeyondHead {
-        /// The last one by the head.
+        /// The number of the head.
         head: u64,
-        /// One that is there.
+        /// The number of a record after it.
         seq: u64,
     },
-    /// The note of the last record is not there.
+    /// The head is missing.
     #[error("the head is missing: records may have been cut off at the end")]
     HeadMissing,
-    /// The note of the last record was changed.
+    /// The head was changed.
     #[error("the head was changed: records may have been cut off at the end")]
     HeadChanged,
-    /// The note of what was pruned was changed.
+    /// The anchor was changed.
     #[error(
-        "the note of what was pruned was changed: records may have been cut off at the beginning"
+        "the anchor, which records what was pruned, was changed: records may have been cut off \
+         at the beginning"
     )]
     AnchorChanged,
-    /// The log ends before a head that was noted elsewhere.
+    /// The log ends before a head that was recorded outside of the store.
     #[error(
-        "the log ends at record {last}, but record {noted} was noted: it was put back to an older state"
+        "the log ends at record {last}, but the given head is record {noted}: the log was \
+         replaced by an older copy"
     )]
     RolledBack {
         /// The last record.
         last: u64,
-        /// The one that was noted.
+        /// The number of the given head.
         noted: u64,
     },
-    /// The log has another record than the one that was noted elsewhere.
-    #[error("record {seq} is not the one that was noted: the log was replaced by another")]
+    /// The log has another record than the head that was recorded outside of the store.
+    #[error("record {seq} is not the given head: the log was replaced by another one")]
     Replaced {
         /// Its number.
         seq: u64,
     },
 }
 
-/// A fault, or a failure to look.
-pub(super) enum Stop {
+/// Why a walk ended early: a fault of the log, or an error.
+pub(super) enum WalkStop {
     Fault(Fault),
     Failure(Failure),
 }
 
-impl From<Fault> for Stop {
+impl From<Fault> for WalkStop {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for WalkStop {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
@@ -185,8 +187,8 @@ pub(super) fn verify(
 ) -> Result<Verdict, Failure> {
     match walk_table(connection, key, noted) {
         Ok(summary) => Ok(Verdict::Whole(summary)),
-        Err(Stop::Fault(fault)) => Ok(Verdict::Broken(fault)),
-        Err(Stop::Failure(failure)) => Err(failure),
+        Err(WalkStop::Fault(fault)) => Ok(Verdict::Broken(fault)),
+        Err(WalkStop::Failure(failure)) => Err(failure),
     }
 }
 
@@ -194,32 +196,32 @@ fn walk_table(
     connection: &Connection,
     key: &ChainKey,
     noted: Option<NotedHead>,
-) -> Result<Summary, Stop> {
+) -> Result<Summary, WalkStop> {
     let (head, head_mac) = stored_head(connection)?.ok_or(Fault::HeadMissing)?;
     if !key.made(connection)? {
         return Err(Fault::WrongKey.into());
     }
     let anchor = stored_anchor(connection)?;
-    let mut walk = Walk::new(key, anchor, noted)?;
+    let mut walk = ChainWalk::new(key, anchor, noted)?;
     each(connection, |record| {
         let record = record.map_err(|_| Fault::Changed { seq: walk.next() })?;
-        walk.step(&record).map_err(Stop::from)
+        walk.step(&record).map_err(WalkStop::from)
     })?;
     Ok(walk.end(head, head_mac)?)
 }
 
-/// The state of a walk: what the next record has to be.
-pub(super) struct Walk<'key> {
+/// The state of a walk over the records.
+pub(super) struct ChainWalk<'key> {
     key: &'key ChainKey,
     anchor: Option<Anchor>,
     noted: Option<NotedHead>,
-    /// The record before the next one.
+    /// The number and the code of the record before the next one.
     last: Head,
     records: u64,
     unfinished: HashSet<String>,
 }
 
-impl<'key> Walk<'key> {
+impl<'key> ChainWalk<'key> {
     pub(super) fn new(
         key: &'key ChainKey,
         anchor: Option<(Anchor, Digest)>,
@@ -236,7 +238,7 @@ impl<'key> Walk<'key> {
         Ok(Self { key, anchor, noted, last, records: 0, unfinished: HashSet::new() })
     }
 
-    /// The number of the next record.
+    /// Returns the number of the next record.
     pub(super) fn next(&self) -> u64 {
         self.last.seq + 1
     }
@@ -262,7 +264,7 @@ impl<'key> Walk<'key> {
         Ok(())
     }
 
-    /// Finds out whether a record that is wrong here would be right elsewhere.
+    /// Finds the number with which a record that does not fit its code was written.
     fn moved(&self, record: &Record) -> Option<Fault> {
         let seq = record.seq;
         let entry = record.entry();
@@ -286,17 +288,17 @@ impl<'key> Walk<'key> {
 
     fn count(&mut self, record: &Record) {
         match (record.kind, &record.execution) {
-            (Kind::Begin, Some(execution)) => {
+            (RecordKind::Begin, Some(execution)) => {
                 self.unfinished.insert(execution.clone());
             }
-            (Kind::Finish, Some(execution)) => {
+            (RecordKind::Finish, Some(execution)) => {
                 self.unfinished.remove(execution);
             }
             _ => {}
         }
     }
 
-    /// Compares what was walked with what the head says.
+    /// Compares the last record with the head, and ends the walk.
     pub(super) fn end(self, head: Head, head_mac: Digest) -> Result<Summary, Fault> {
         if self.key.head_mac(&head) != head_mac {
             return Err(Fault::HeadChanged);
@@ -335,7 +337,7 @@ impl<'key> Walk<'key> {
             Some(anchor) if noted.seq == anchor.seq && noted.hash != anchor.hash => {
                 Err(Fault::Replaced { seq: noted.seq })
             }
-            // The walk has compared it on its way.
+            // The walk has compared it.
             _ => Ok(Noted::Found),
         }
     }

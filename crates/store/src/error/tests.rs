@@ -1,4 +1,4 @@
-//! What callers are told.
+//! The texts of errors, and the advice that goes with them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,9 +37,9 @@ fn advice_names_the_files() {
 
 #[test]
 fn holder_of_a_lock_is_named_if_it_is_known() {
-    let told = |holder: &str| {
+    let text = |holder: &str| {
         StoreError::InUse { path: "/d/silica.db".into(), holder: holder.to_owned() }.to_string()
     };
-    assert_eq!(told("42"), "another server is using /d/silica.db (process 42)");
-    assert_eq!(told(""), "another server is using /d/silica.db");
+    assert_eq!(text("42"), "another server is using /d/silica.db (process 42)");
+    assert_eq!(text(""), "another server is using /d/silica.db");
 }

@@ -1,23 +1,24 @@
-//! What is promised is kept, whoever dies in between, and what was not promised is not believed.
+//! What the journal holds is committed, whichever process dies in between; lines that no server
+//! wrote are not.
 
 use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
 
-use crate::audit::{Begin, Finish, Kind, Record, UNFINISHED, Verdict};
-use crate::sandboxes::{Metadata, NewSandbox, State};
-use crate::testing::{Ground, begin, tenant};
+use crate::audit::{Begin, Finish, Record, RecordKind, UNFINISHED, Verdict};
+use crate::sandboxes::{NewSandbox, SandboxMetadata, State};
+use crate::testing::{TestData, begin, tenant};
 use crate::{Access, Durability, SandboxId, Store, StoreError, StoreOptions};
 
 const PENDING: &str = "silica.pending";
 
-fn serve(ground: &Ground) -> Store {
-    Store::open(&ground.path(), ground.options(Access::Server)).unwrap()
+fn serve(data: &TestData) -> Store {
+    Store::open(&data.path(), data.options(Access::Server)).unwrap()
 }
 
-fn look(ground: &Ground) -> Store {
-    Store::open(&ground.path(), ground.options(Access::ReadOnly)).unwrap()
+fn look(data: &TestData) -> Store {
+    Store::open(&data.path(), data.options(Access::ReadOnly)).unwrap()
 }
 
 fn records(store: &Store) -> Vec<Record> {
@@ -26,44 +27,45 @@ fn records(store: &Store) -> Vec<Record> {
     store.audit().tail(100).wait().unwrap()
 }
 
-fn named(records: &[Record]) -> Vec<(&str, Kind)> {
+fn named(records: &[Record]) -> Vec<(&str, RecordKind)> {
     records.iter().map(|record| (record.execution.as_deref().unwrap_or(""), record.kind)).collect()
 }
 
 /// Files as a process that is killed now would leave them.
-fn killed_now(ground: &Ground) -> Ground {
-    let left = Ground::new();
+fn killed_now(data: &TestData) -> TestData {
+    let left = TestData::new();
     for name in ["silica.db", "silica.db-wal", "audit.key", PENDING] {
-        let copied = fs::copy(ground.beside(name), left.beside(name));
+        let copied = fs::copy(data.beside(name), left.beside(name));
         assert!(copied.is_ok() || name == "silica.db-wal", "{name}: {copied:?}");
     }
     left
 }
 
-/// What is left by a process that was killed after it had promised executions of these names.
-async fn left_with(names: &[&str]) -> Ground {
-    let ground = Ground::new();
-    let store = serve(&ground);
-    let held = hold(&ground);
+/// Returns the files of a process that was killed with executions of these names in its journal.
+async fn left_with(names: &[&str]) -> TestData {
+    let data = TestData::new();
+    let store = serve(&data);
+    let held = hold(&data);
     for name in names {
         store.audit().begin(&begin(name, "a", "print(1)")).await.unwrap();
     }
-    let left = killed_now(&ground);
+    let left = killed_now(&data);
     drop(held);
     store.close().await;
     left
 }
 
-/// Keeps promises from being kept: a server commits now and then by itself.
-fn hold(ground: &Ground) -> rusqlite::Connection {
-    let hands = ground.hands();
-    hands.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
-    hands.execute_batch("BEGIN IMMEDIATE").unwrap();
-    hands
+/// Keeps the server from committing its pending writes, which it does by itself every few
+/// milliseconds.
+fn hold(data: &TestData) -> rusqlite::Connection {
+    let other = data.raw_connection();
+    other.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
 }
 
-fn lines(ground: &Ground) -> Vec<String> {
-    let text = fs::read_to_string(ground.beside(PENDING)).unwrap();
+fn lines(data: &TestData) -> Vec<String> {
+    let text = fs::read_to_string(data.beside(PENDING)).unwrap();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -73,36 +75,36 @@ fn is_empty(path: &Path) -> bool {
 
 #[tokio::test]
 async fn what_is_promised_is_seen_by_all_who_read() {
-    let ground = Ground::new();
-    let store = serve(&ground);
-    let held = hold(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
+    let held = hold(&data);
     let ticket = store.audit().begin(&begin("x1", "a", "1")).await.unwrap();
-    assert_eq!(lines(&ground).len(), 1, "it is promised and not written");
+    assert_eq!(lines(&data).len(), 1, "it is pending and not committed");
     drop(held);
     let reader = store.clone();
     let seen = tokio::task::spawn_blocking(move || records(&reader)).await.unwrap();
-    assert_eq!(named(&seen), [("x1", Kind::Begin)]);
-    assert!(is_empty(&ground.beside(PENDING)), "what is kept need not be promised");
+    assert_eq!(named(&seen), [("x1", RecordKind::Begin)]);
+    assert!(is_empty(&data.beside(PENDING)), "what is committed is not pending");
     store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
     // Another process waits for the server that is there.
-    let seen = records(&look(&ground));
+    let seen = records(&look(&data));
     // The server's own task that writes it runs on this thread, which was held.
-    assert!(named(&seen).starts_with(&[("x1", Kind::Begin)]));
+    assert!(named(&seen).starts_with(&[("x1", RecordKind::Begin)]));
     store.close().await;
-    let seen = records(&look(&ground));
-    assert_eq!(named(&seen), [("x1", Kind::Begin), ("x1", Kind::Finish)]);
-    assert!(is_empty(&ground.beside(PENDING)));
+    let seen = records(&look(&data));
+    assert_eq!(named(&seen), [("x1", RecordKind::Begin), ("x1", RecordKind::Finish)]);
+    assert!(is_empty(&data.beside(PENDING)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_process_sees_what_a_running_server_has_promised() {
-    let ground = Ground::new();
-    let store = serve(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
     for name in ["x1", "x2"] {
         store.audit().begin(&begin(name, "a", "1")).await.unwrap();
     }
-    let seen = tokio::task::spawn_blocking(move || records(&look(&ground))).await.unwrap();
-    assert_eq!(named(&seen), [("x1", Kind::Begin), ("x2", Kind::Begin)]);
+    let seen = tokio::task::spawn_blocking(move || records(&look(&data))).await.unwrap();
+    assert_eq!(named(&seen), [("x1", RecordKind::Begin), ("x2", RecordKind::Begin)]);
     store.close().await;
 }
 
@@ -112,7 +114,11 @@ async fn killed_server_has_promised_nothing_in_vain() {
         let left = left_with(&["x1", "x2"]).await;
         let store = Store::open(&left.path(), left.options(access)).unwrap();
         let seen = records(&store);
-        assert_eq!(named(&seen), [("x1", Kind::Begin), ("x2", Kind::Begin)], "{access:?}");
+        assert_eq!(
+            named(&seen),
+            [("x1", RecordKind::Begin), ("x2", RecordKind::Begin)],
+            "{access:?}"
+        );
         let found = store.audit().search(&crate::audit::Search::default()).wait().unwrap();
         assert!(found.iter().all(|execution| execution.outcome == UNFINISHED), "{found:?}");
         assert!(is_empty(&left.beside(PENDING)), "{access:?}");
@@ -121,19 +127,19 @@ async fn killed_server_has_promised_nothing_in_vain() {
 
 #[tokio::test]
 async fn sandbox_that_was_promised_is_known_to_the_next_server() {
-    let ground = Ground::new();
-    let store = serve(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
     let new = NewSandbox {
         id: SandboxId::random().unwrap(),
         tenant: tenant("a"),
         template: "python".to_owned(),
-        metadata: Metadata::from([("job".to_owned(), "7".to_owned())]),
+        metadata: SandboxMetadata::from([("job".to_owned(), "7".to_owned())]),
         limits: serde_json::json!({"memory": 1}),
         expires_at: None,
     };
-    let held = hold(&ground);
+    let held = hold(&data);
     let record = store.sandboxes().insert(new.clone()).await.unwrap();
-    let left = killed_now(&ground);
+    let left = killed_now(&data);
     drop(held);
     store.close().await;
     let next = serve(&left);
@@ -146,14 +152,14 @@ async fn sandbox_that_was_promised_is_known_to_the_next_server() {
 
 #[tokio::test]
 async fn end_of_a_sandbox_finds_the_one_that_is_only_promised() {
-    let ground = Ground::new();
-    let store = serve(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
     let id = SandboxId::random().unwrap();
     let new = NewSandbox {
         id: id.clone(),
         tenant: tenant("a"),
         template: "python".to_owned(),
-        metadata: Metadata::new(),
+        metadata: SandboxMetadata::new(),
         limits: serde_json::json!({}),
         expires_at: None,
     };
@@ -165,9 +171,9 @@ async fn end_of_a_sandbox_finds_the_one_that_is_only_promised() {
 #[tokio::test]
 async fn promise_is_kept_once_however_often_it_is_found() {
     let left = left_with(&["x1", "x2"]).await;
-    let promised = fs::read(left.beside(PENDING)).unwrap();
+    let pending = fs::read(left.beside(PENDING)).unwrap();
     for _ in 0..3 {
-        fs::write(left.beside(PENDING), &promised).unwrap();
+        fs::write(left.beside(PENDING), &pending).unwrap();
         assert_eq!(records(&look(&left)).len(), 2);
     }
 }
@@ -182,7 +188,7 @@ async fn piece_of_a_line_was_promised_to_nobody() {
         let file = fs::OpenOptions::new().write(true).open(left.beside(PENDING)).unwrap();
         file.set_len(length as u64).unwrap();
         let seen = records(&look(&left));
-        assert_eq!(named(&seen), [("x1", Kind::Begin)], "{length} bytes");
+        assert_eq!(named(&seen), [("x1", RecordKind::Begin)], "{length} bytes");
     }
 }
 
@@ -200,50 +206,57 @@ async fn changed(change: impl FnOnce(&mut Vec<String>)) -> Vec<Record> {
     seen
 }
 
-fn assert_rejected(seen: &[Record], kept: &[(&str, Kind)]) {
+fn assert_rejected(seen: &[Record], kept: &[(&str, RecordKind)]) {
     let (note, before) = seen.split_last().unwrap();
     assert_eq!(named(before), kept);
-    assert!(note.kind == Kind::Note && note.body.contains("pending_rejected"), "{note:?}");
+    assert!(note.kind == RecordKind::Note && note.body.contains("pending_rejected"), "{note:?}");
 }
 
 #[tokio::test]
 async fn lines_that_others_have_touched_are_not_believed_and_the_log_says_so() {
-    let first = [("x1", Kind::Begin)];
+    let first = [("x1", RecordKind::Begin)];
     let seen = changed(|lines| lines[1] = lines[1].replace("x2", "y2")).await;
     assert_rejected(&seen, &first);
     assert_rejected(&changed(|lines| lines.swap(1, 2)).await, &first);
     assert_rejected(&changed(|lines| drop(lines.remove(0))).await, &[]);
     assert_rejected(&changed(|lines| lines.insert(1, "nonsense".to_owned())).await, &first);
     let seen = changed(|lines| lines.push(lines[2].clone())).await;
-    assert_rejected(&seen, &[("x1", Kind::Begin), ("x2", Kind::Begin), ("x3", Kind::Begin)]);
+    assert_rejected(
+        &seen,
+        &[("x1", RecordKind::Begin), ("x2", RecordKind::Begin), ("x3", RecordKind::Begin)],
+    );
 }
 
 #[tokio::test]
 async fn what_cannot_be_written_is_promised_no_further() {
-    let ground = Ground::new();
+    let data = TestData::new();
     let patience = std::time::Duration::from_millis(20);
-    let options = StoreOptions { patience, ..ground.options(Access::Server) };
-    let store = Store::open(&ground.path(), options).unwrap();
-    let other = hold(&ground);
+    let options = StoreOptions { patience, ..data.options(Access::Server) };
+    let store = Store::open(&data.path(), options).unwrap();
+    let other = hold(&data);
     store.audit().begin(&begin("x1", "a", "1")).await.unwrap();
     let refused = loop {
-        // The writer finds out when it comes to it; what was promised until then is kept.
+        // The writer gets the error when it commits; what was pending until then stays in the
+        // journal.
         match store.audit().begin(&Begin { ..begin(&random_name(), "a", "1") }).await {
             Ok(_) => tokio::time::sleep(patience).await,
             Err(refused) => break refused,
         }
     };
     assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
-    let promised = lines(&ground).len();
+    let pending = lines(&data).len();
     other.execute_batch("ROLLBACK").unwrap();
     store.audit().begin(&begin("last", "a", "1")).await.unwrap();
-    assert!(is_empty(&ground.beside(PENDING)), "everything was written, and can be promised again");
-    let other = hold(&ground);
+    assert!(
+        is_empty(&data.beside(PENDING)),
+        "everything was committed, and the journal takes more"
+    );
+    let other = hold(&data);
     store.audit().begin(&begin("again", "a", "1")).await.unwrap();
-    assert_eq!(lines(&ground).len(), 1);
+    assert_eq!(lines(&data).len(), 1);
     drop(other);
     store.close().await;
-    assert_eq!(records(&look(&ground)).len(), promised + 2);
+    assert_eq!(records(&look(&data)).len(), pending + 2);
 }
 
 fn random_name() -> String {
@@ -252,11 +265,11 @@ fn random_name() -> String {
 
 #[tokio::test]
 async fn place_that_somebody_else_has_taken_in_the_log_loses_no_promise() {
-    let ground = Ground::new();
-    let store = serve(&ground);
-    let held = hold(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
+    let held = hold(&data);
     store.audit().begin(&begin("x1", "a", "1")).await.unwrap();
-    // Where the next record belongs stands one of somebody else's.
+    // Another program has inserted a record with the next number.
     held.execute_batch(
         "INSERT INTO audit VALUES (1, 0, 'note', NULL, NULL, NULL, '{}', zeroblob(32), zeroblob(32)); COMMIT",
     )
@@ -268,25 +281,25 @@ async fn place_that_somebody_else_has_taken_in_the_log_loses_no_promise() {
         }
     };
     assert!(!matches!(refused, StoreError::Duplicate { .. }), "{refused:?}");
-    assert!(!lines(&ground).is_empty(), "it is still promised");
-    ground.tamper("DELETE FROM audit");
+    assert!(!lines(&data).is_empty(), "it is still pending");
+    data.tamper("DELETE FROM audit");
     store.audit().begin(&begin("x2", "a", "1")).await.unwrap();
     store.close().await;
-    let seen = records(&look(&ground));
-    assert_eq!(named(&seen).first(), Some(&("x1", Kind::Begin)));
-    assert_eq!(named(&seen).last(), Some(&("x2", Kind::Begin)));
+    let seen = records(&look(&data));
+    assert_eq!(named(&seen).first(), Some(&("x1", RecordKind::Begin)));
+    assert_eq!(named(&seen).last(), Some(&("x2", RecordKind::Begin)));
 }
 
 #[tokio::test]
 async fn nothing_overtakes_a_promise_that_cannot_be_kept() {
-    let ground = Ground::new();
-    let store = serve(&ground);
-    let held = hold(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
+    let held = hold(&data);
     let new = NewSandbox {
         id: SandboxId::random().unwrap(),
         tenant: tenant("a"),
         template: "python".to_owned(),
-        metadata: Metadata::new(),
+        metadata: SandboxMetadata::new(),
         limits: serde_json::json!({}),
         expires_at: None,
     };
@@ -297,26 +310,26 @@ async fn nothing_overtakes_a_promise_that_cannot_be_kept() {
     let later = crate::Timestamp::from_micros(5);
     let refused = store.sandboxes().set_expiry(&new.id, Some(later)).await.unwrap_err();
     assert!(matches!(refused, StoreError::AuditBroken), "{refused:?}");
-    ground.tamper("UPDATE audit_head SET seq = 0");
+    data.tamper("UPDATE audit_head SET seq = 0");
     assert!(store.sandboxes().set_expiry(&new.id, Some(later)).await.unwrap());
     store.close().await;
-    assert_eq!(named(&records(&look(&ground))), [("x1", Kind::Begin)]);
+    assert_eq!(named(&records(&look(&data))), [("x1", RecordKind::Begin)]);
 }
 
 #[test]
 fn link_in_the_place_of_the_file_is_not_followed() {
     for hard in [false, true] {
-        let ground = Ground::new();
-        ground.open().close_wait();
-        let victim = ground.beside("victim");
+        let data = TestData::new();
+        data.open().close_wait();
+        let victim = data.beside("victim");
         fs::write(&victim, "precious\n").unwrap();
         if hard {
-            fs::hard_link(&victim, ground.beside(PENDING)).unwrap();
+            fs::hard_link(&victim, data.beside(PENDING)).unwrap();
         } else {
-            std::os::unix::fs::symlink(&victim, ground.beside(PENDING)).unwrap();
+            std::os::unix::fs::symlink(&victim, data.beside(PENDING)).unwrap();
         }
         for access in [Access::ReadOnly, Access::Tool, Access::Server] {
-            let opened = Store::open(&ground.path(), ground.options(access));
+            let opened = Store::open(&data.path(), data.options(access));
             assert!(opened.is_err(), "{access:?}, {hard}");
         }
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
@@ -325,19 +338,19 @@ fn link_in_the_place_of_the_file_is_not_followed() {
 
 #[tokio::test]
 async fn long_code_and_a_machine_without_power_go_the_long_way() {
-    let ground = Ground::new();
-    let store = serve(&ground);
+    let data = TestData::new();
+    let store = serve(&data);
     let code = "x".repeat(super::LINE_BYTES_MAX);
     store.audit().begin(&begin("x1", "a", &code)).await.unwrap();
-    assert!(is_empty(&ground.beside(PENDING)));
+    assert!(is_empty(&data.beside(PENDING)));
     store.close().await;
     let durability = Durability::Machine;
-    let options = StoreOptions { durability, ..ground.options(Access::Server) };
-    let store = Store::open(&ground.path(), options).unwrap();
+    let options = StoreOptions { durability, ..data.options(Access::Server) };
+    let store = Store::open(&data.path(), options).unwrap();
     store.audit().begin(&begin("x2", "a", "1")).await.unwrap();
-    assert!(is_empty(&ground.beside(PENDING)));
+    assert!(is_empty(&data.beside(PENDING)));
     store.close().await;
-    assert_eq!(records(&look(&ground)).len(), 2);
+    assert_eq!(records(&look(&data)).len(), 2);
 }
 
 #[tokio::test]
@@ -346,7 +359,7 @@ async fn log_that_is_broken_can_be_looked_at_though_promises_were_left() {
     left.tamper("UPDATE audit_head SET seq = seq + 1");
     let verdict = look(&left).audit().verify(None).wait().unwrap();
     assert!(matches!(verdict, Verdict::Broken(_)), "{verdict:?}");
-    assert_eq!(lines(&left).len(), 1, "it is still promised");
+    assert_eq!(lines(&left).len(), 1, "it is still pending");
     let refused = Store::open(&left.path(), left.options(Access::Server)).map(drop);
     assert!(matches!(refused, Err(StoreError::AuditBroken)), "{refused:?}");
 }
@@ -354,11 +367,11 @@ async fn log_that_is_broken_can_be_looked_at_though_promises_were_left() {
 proptest! {
     #[test]
     fn no_bytes_make_it_fail_or_believe_them(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let ground = Ground::new();
-        ground.open().close_wait();
-        fs::write(ground.beside(PENDING), &bytes).unwrap();
-        let seen = records(&look(&ground));
-        prop_assert!(seen.iter().all(|record| record.kind == Kind::Note));
+        let data = TestData::new();
+        data.open().close_wait();
+        fs::write(data.beside(PENDING), &bytes).unwrap();
+        let seen = records(&look(&data));
+        prop_assert!(seen.iter().all(|record| record.kind == RecordKind::Note));
         prop_assert_eq!(seen.len(), usize::from(bytes.contains(&b'\n')));
     }
 }

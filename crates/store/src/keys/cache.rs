@@ -1,4 +1,4 @@
-//! All keys in memory, by the digest of their secret.
+//! The cache of keys: all keys in memory, by the digest of their secret.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,21 +8,21 @@ use super::{KeyRecord, changes, load};
 use crate::reader::Readers;
 use crate::{Digest, StoreError, Tenant};
 
-/// How old what is in memory may be before the file is asked whether another process changed it.
+/// The age at which the cache is compared with the file, which another process may have changed.
 pub const KEYS_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Who presented a secret.
+/// The key of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMatch {
     /// A key that may be used.
     Active(Arc<KeyRecord>),
-    /// A key that was revoked: to be refused like an unknown one, and logged.
+    /// A revoked key: the request is refused like one with an unknown key, and logged.
     Revoked(Arc<KeyRecord>),
-    /// Nobody.
+    /// There is no key with this secret.
     Unknown,
 }
 
-/// The keys as they were a moment ago.
+/// The keys, at most [`KEYS_AGE_MAX`] old.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
     known: Mutex<Known>,
@@ -31,19 +31,19 @@ pub(crate) struct KeyCache {
 #[derive(Debug, Default)]
 struct Known {
     keys: HashMap<Digest, Arc<KeyRecord>>,
-    /// The counter of changes that belongs to them; nothing if they have to be read again.
+    /// The counter of changes when they were read; `None` if they have never been.
     changes: Option<i64>,
     checked: Option<Instant>,
 }
 
 impl KeyCache {
-    /// Has the file asked at the next look-up.
-    pub(super) fn forget(&self) {
+    /// Has the next lookup compare the cache with the file.
+    pub(super) fn invalidate(&self) {
         self.lock().checked = None;
     }
 
-    /// Looks a digest up. Equal time for every secret is not needed: a digest tells nothing of how
-    /// near a wrong secret was.
+    /// Finds a key by the digest of its secret. It need not take constant time: the time could only
+    /// show how much of the digest matches, and that says nothing about the secret.
     pub(super) fn find(&self, readers: &Readers, digest: &Digest) -> Result<KeyMatch, StoreError> {
         let known = self.fresh(readers)?;
         Ok(match known.keys.get(digest) {
@@ -69,7 +69,7 @@ impl KeyCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // A panic while it is held leaves keys that are whole and at worst a little old.
+        // A panic while it is held leaves keys that are complete and at worst a little old.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,23 +6,23 @@ use crate::digest::{from_hex, to_hex};
 use crate::random::random;
 use crate::{Digest, StoreError};
 
-/// How our own keys begin.
+/// The prefix of keys.
 const PREFIX: &str = "silica_";
-/// The same key as clients of E2B want to see it.
+/// The prefix that clients of E2B require; the rest of the key is the same.
 const OTHER_PREFIX: &str = "e2b_";
 /// 160 bits.
 const BYTES: usize = 20;
 
-/// The secret part of a key. It prints as `****`; only [`Secret::reveal`] gives it away.
+/// The secret of a key. Its `Debug` output is `****`; only [`KeySecret::reveal`] returns it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; BYTES]);
+pub struct KeySecret([u8; BYTES]);
 
-impl Secret {
+impl KeySecret {
     pub(super) fn random() -> Result<Self, StoreError> {
         random().map(Self)
     }
 
-    /// Reads `silica_` or `e2b_` and 40 lowercase hexadecimal digits.
+    /// Parses `silica_` or `e2b_` and 40 lowercase hexadecimal digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX).or_else(|| text.strip_prefix(OTHER_PREFIX))?;
         from_hex(digits).map(Self)
@@ -33,14 +33,15 @@ impl Secret {
         format!("{PREFIX}{}", to_hex(&self.0))
     }
 
-    /// What is kept of it. The secret has too many bits to be guessed, so a plain digest is enough.
+    /// Returns the digest that is stored. The secret has too many bits to be guessed, so a plain
+    /// digest, without salt or stretching, is enough.
     pub(super) fn digest(&self) -> Digest {
         Digest::of(to_hex(&self.0))
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for KeySecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret(****)")
+        formatter.write_str("KeySecret(****)")
     }
 }

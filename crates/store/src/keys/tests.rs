@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{KeyMatch, KeyName, NewKey, Revocation, Secret};
+use super::{KeyMatch, KeyName, KeySecret, NewKey, Revocation};
 use crate::audit::NoteBody;
-use crate::testing::{Ground, eventually};
+use crate::testing::{TestData, eventually};
 use crate::{KeyId, Store, StoreError, Timestamp};
 
 fn new(name: &str) -> NewKey {
@@ -17,8 +17,8 @@ fn active(store: &Store, secret: &str) -> bool {
 
 #[test]
 fn key_is_found_by_its_secret_in_both_spellings() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let wanted = NewKey {
         admin: true,
         limits: Some(r#"{"memory_bytes":1}"#.to_owned()),
@@ -39,8 +39,8 @@ fn key_is_found_by_its_secret_in_both_spellings() {
 
 #[test]
 fn what_is_no_key_finds_nobody() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let (_, secret) = store.keys().create(new("a")).wait().unwrap();
     let text = secret.reveal();
     let digits = text.strip_prefix("silica_").unwrap();
@@ -62,18 +62,18 @@ fn what_is_no_key_finds_nobody() {
 
 #[test]
 fn revoked_key_is_told_from_an_unknown_one() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let (record, secret) = store.keys().create(new("a")).wait().unwrap();
     assert!(active(&store, &secret.reveal()));
-    ground.set_time(2_000_000);
+    data.set_time(2_000_000);
     let Revocation::Done(revoked) = store.keys().revoke(&record.id).wait().unwrap() else {
         panic!("it was there");
     };
     assert_eq!(revoked.revoked_at, Some(Timestamp::from_micros(2_000_000)));
     let found = store.keys().find_by_secret(&secret.reveal()).unwrap();
     assert!(matches!(found, KeyMatch::Revoked(found) if *found == revoked));
-    ground.set_time(3_000_000);
+    data.set_time(3_000_000);
     let again = store.keys().revoke(&record.id).wait().unwrap();
     assert_eq!(again, Revocation::Before(revoked));
     let unknown = KeyId::parse("key_000000000000").unwrap();
@@ -82,8 +82,8 @@ fn revoked_key_is_told_from_an_unknown_one() {
 
 #[test]
 fn change_by_another_process_is_seen_when_memory_has_aged() {
-    let ground = Ground::new();
-    let (server, tool) = (ground.open(), ground.open());
+    let data = TestData::new();
+    let (server, tool) = (data.open(), data.open());
     let (record, secret) = tool.keys().create(new("a")).wait().unwrap();
     assert!(active(&server, &secret.reveal()));
     tool.keys().revoke(&record.id).wait().unwrap();
@@ -94,27 +94,27 @@ fn change_by_another_process_is_seen_when_memory_has_aged() {
 
 #[test]
 fn keys_are_read_again_only_when_they_changed() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let (_, secret) = store.keys().create(new("a")).wait().unwrap();
     assert!(active(&store, &secret.reveal()));
-    // The file says otherwise now, without the counter that tells of changes.
-    ground.tamper("DELETE FROM key");
-    store.key_cache().forget();
+    // The file is changed without its counter of changes.
+    data.tamper("DELETE FROM key");
+    store.key_cache().invalidate();
     assert!(active(&store, &secret.reveal()));
 }
 
 #[test]
 fn secret_is_nowhere_in_the_files_and_in_no_debug_text() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let answer = store.keys().create(new("a")).wait().unwrap();
     let text = answer.1.reveal();
     let digits = text.strip_prefix("silica_").unwrap().to_owned();
     assert!(!format!("{answer:?}").contains(&digits));
     assert!(format!("{answer:?}").contains("****"));
     store.close_wait();
-    for entry in std::fs::read_dir(ground.path().parent().unwrap()).unwrap() {
+    for entry in std::fs::read_dir(data.path().parent().unwrap()).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!bytes.windows(40).any(|window| window == digits.as_bytes()));
     }
@@ -122,8 +122,8 @@ fn secret_is_nowhere_in_the_files_and_in_no_debug_text() {
 
 #[test]
 fn making_and_revoking_stand_in_the_audit_log() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let (record, _) = store.keys().create(new("a")).wait().unwrap();
     store.keys().revoke(&record.id).wait().unwrap();
     store.keys().revoke(&record.id).wait().unwrap();
@@ -143,12 +143,12 @@ fn making_and_revoking_stand_in_the_audit_log() {
 
 #[test]
 fn bounds_are_kept() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let long = NewKey { limits: Some("x".repeat(16 * 1024 + 1)), ..new("a") };
     let error = store.keys().create(long).wait().unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { max: 16_384, .. }), "{error}");
-    ground.tamper(
+    data.tamper(
         "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number LIMIT 10000)
          INSERT INTO key (id, name, digest, admin, created_at)
          SELECT printf('key_%012x', n), 'x', randomblob(32), 0, n FROM number",
@@ -173,6 +173,6 @@ proptest! {
     fn only_the_two_spellings_are_read(text in "(silica_|e2b_|x)?[0-9a-f]{38,42}") {
         let digits = text.trim_start_matches("silica_").trim_start_matches("e2b_");
         let expected = digits.len() == 40 && text.len() > 40 && !text.starts_with('x');
-        prop_assert_eq!(Secret::parse(&text).is_some(), expected);
+        prop_assert_eq!(KeySecret::parse(&text).is_some(), expected);
     }
 }

@@ -1,5 +1,6 @@
-//! Pages of records. A page begins after the last record of the one before, by age and id, so what is
-//! added or removed meanwhile makes nothing appear twice and hides nothing that stays.
+//! Pages of records. A page begins after the last record of the page before, by time of creation
+//! and id. So records that are added or deleted meanwhile make no other record appear twice or not
+//! at all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,53 +9,53 @@ use std::str::FromStr;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
-use super::{COLUMNS, Metadata, SandboxRecord, State, record};
+use super::{COLUMNS, SandboxMetadata, SandboxRecord, State, record};
 use crate::error::Failure;
 use crate::{IdError, SandboxId, StoreError, Tenant, Timestamp};
 
 /// The most records on a page.
 pub const PAGE_MAX: usize = 1000;
-/// The most metadata pairs that are asked for.
+/// The most metadata pairs of a filter.
 const PAIRS_MAX: usize = 16;
 
-/// Which end the list begins with.
+/// The order of a list, by time of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The newest.
+    /// The newest record first.
     NewestFirst,
-    /// The oldest.
+    /// The oldest record first.
     OldestFirst,
 }
 
-/// Which records are wanted.
+/// Which records a list has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Whose; everybody's if nothing is said.
+    /// Of this owner; `None` for all.
     pub tenant: Option<Tenant>,
-    /// In one of these states; in any if none is named.
+    /// In one of these states; empty for all.
     pub states: BTreeSet<State>,
-    /// Started from this.
+    /// Made from this template; `None` for all.
     pub template: Option<String>,
-    /// With all of these pairs.
-    pub metadata: Metadata,
-    /// Made at this moment or later.
+    /// With all of these metadata pairs.
+    pub metadata: SandboxMetadata,
+    /// Created at this time or later.
     pub created_from: Option<Timestamp>,
-    /// In which order.
+    /// The order.
     pub order: Order,
-    /// How many at most: one to [`PAGE_MAX`].
+    /// The most records: 1 to [`PAGE_MAX`].
     pub limit: usize,
-    /// After the page that gave this token.
+    /// After the page that returned this token.
     pub after: Option<PageToken>,
 }
 
 impl Default for Filter {
-    /// Everything, newest first.
+    /// Returns a filter for all records, newest first.
     fn default() -> Self {
         Self {
             tenant: None,
             states: BTreeSet::new(),
             template: None,
-            metadata: Metadata::new(),
+            metadata: SandboxMetadata::new(),
             created_from: None,
             order: Order::NewestFirst,
             limit: PAGE_MAX,
@@ -63,17 +64,17 @@ impl Default for Filter {
     }
 }
 
-/// Some records, and where the next ones begin.
+/// Some records, and where the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The records.
     pub records: Vec<SandboxRecord>,
-    /// For [`Filter::after`]; nothing if these were the last.
+    /// For [`Filter::after`]; `None` if these were the last.
     pub next: Option<PageToken>,
 }
 
-/// Where a page ended. As text it may travel through clients: whatever comes back is only a place in
-/// the order, and gives nobody more than the filter beside it.
+/// Where a page ended. Clients get it as text and may change it: it is only a position in the
+/// order, and the filter still decides which records are returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
     created_at: Timestamp,

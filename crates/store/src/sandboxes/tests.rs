@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Filter, Metadata, NewSandbox, Order, PageToken, SandboxRecord, State, forget_ended};
-use crate::testing::{Ground, tenant};
+use super::{
+    Filter, NewSandbox, Order, PageToken, SandboxMetadata, SandboxRecord, State, delete_ended,
+};
+use crate::testing::{TestData, tenant};
 use crate::{SandboxId, Store, StoreError, Timestamp};
 
 fn id(number: usize) -> SandboxId {
@@ -18,13 +20,13 @@ fn new(number: usize) -> NewSandbox {
         id: id(number),
         tenant: tenant("a"),
         template: "python".to_owned(),
-        metadata: Metadata::new(),
+        metadata: SandboxMetadata::new(),
         limits: json!({"memory_bytes": 1}),
         expires_at: None,
     }
 }
 
-fn pairs(pairs: &[(&str, &str)]) -> Metadata {
+fn pairs(pairs: &[(&str, &str)]) -> SandboxMetadata {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
@@ -51,17 +53,17 @@ fn numbers(store: &Store, filter: &Filter) -> Vec<usize> {
 
 #[test]
 fn record_follows_the_life_of_a_sandbox() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let sandboxes = store.sandboxes();
-    let made = sandboxes.insert(new(1)).wait().unwrap();
+    let metadata = pairs(&[("user", "zoë"), ("quote\"", "a'b")]);
+    let made = NewSandbox { metadata: metadata.clone(), ..new(1) };
+    let made = sandboxes.insert(made).wait().unwrap();
     assert_eq!((made.state, made.created_at), (State::Running, Timestamp::from_micros(1_000_000)));
     assert_eq!(get(&store, 1), made);
     let later = Some(Timestamp::from_micros(9_000_000));
     assert!(sandboxes.set_expiry(&id(1), later).wait().unwrap());
-    let metadata = pairs(&[("user", "zoë"), ("quote\"", "a'b")]);
-    assert!(sandboxes.set_metadata(&id(1), &metadata).wait().unwrap());
-    ground.set_time(5_000_000);
+    data.set_time(5_000_000);
     let usage = json!({"cpu_ms": 12});
     sandboxes.finish(&id(1), "deleted", Some(&usage)).wait().unwrap();
     let expected = SandboxRecord {
@@ -78,15 +80,14 @@ fn record_follows_the_life_of_a_sandbox() {
 
 #[test]
 fn what_has_ended_does_not_change() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let sandboxes = store.sandboxes();
     sandboxes.insert(new(1)).wait().unwrap();
     sandboxes.finish(&id(1), "deleted", None).wait().unwrap();
     let before = get(&store, 1);
     for number in [1, 2] {
         assert!(!sandboxes.set_expiry(&id(number), None).wait().unwrap());
-        assert!(!sandboxes.set_metadata(&id(number), &Metadata::new()).wait().unwrap());
         sandboxes.finish(&id(number), "again", None).wait().unwrap();
     }
     assert_eq!(get(&store, 1), before);
@@ -95,8 +96,8 @@ fn what_has_ended_does_not_change() {
 
 #[test]
 fn id_is_used_once() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     store.sandboxes().insert(new(1)).wait().unwrap();
     let error = store.sandboxes().insert(new(1)).wait().unwrap_err();
     assert!(matches!(&error, StoreError::Duplicate { id: found } if found == id(1).as_str()));
@@ -104,8 +105,8 @@ fn id_is_used_once() {
 
 #[test]
 fn next_server_marks_what_was_running_as_lost() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     for number in 1..=3 {
         store.sandboxes().insert(new(number)).wait().unwrap();
     }
@@ -120,10 +121,10 @@ fn next_server_marks_what_was_running_as_lost() {
 
 #[test]
 fn filters_narrow_and_order_is_by_age() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let insert = |number: usize, who: &str, template: &str, metadata: &[(&str, &str)]| {
-        ground.set_time(number as i64);
+        data.set_time(number as i64);
         let new = NewSandbox {
             tenant: tenant(who),
             template: template.to_owned(),
@@ -161,15 +162,15 @@ fn filters_narrow_and_order_is_by_age() {
 
 #[test]
 fn pages_hold_their_place_while_records_come_and_go() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     for number in 1..=6 {
         store.sandboxes().insert(new(number)).wait().unwrap();
     }
     let filter = Filter { limit: 2, ..Filter::default() };
     let first = store.sandboxes().list(&filter).wait().unwrap();
-    ground.tamper(&format!("DELETE FROM sandbox WHERE id = '{}'", id(5)));
-    ground.set_time(2_000_000);
+    data.tamper(&format!("DELETE FROM sandbox WHERE id = '{}'", id(5)));
+    data.set_time(2_000_000);
     store.sandboxes().insert(new(7)).wait().unwrap();
     let rest = Filter { after: first.next, ..filter };
     assert_eq!(numbers(&store, &rest), [4, 3, 2, 1]);
@@ -177,9 +178,9 @@ fn pages_hold_their_place_while_records_come_and_go() {
 
 #[test]
 fn bounds_are_kept() {
-    let ground = Ground::new();
-    let store = ground.open();
-    let many: Metadata = (0..65).map(|number| (number.to_string(), String::new())).collect();
+    let data = TestData::new();
+    let store = data.open();
+    let many: SandboxMetadata = (0..65).map(|number| (number.to_string(), String::new())).collect();
     let too_many = NewSandbox { metadata: many.clone(), ..new(1) };
     let too_long = NewSandbox { limits: json!("x".repeat(20_000)), ..new(1) };
     for new in [too_many, too_long] {
@@ -196,20 +197,20 @@ fn bounds_are_kept() {
 
 #[test]
 fn only_what_ended_long_ago_is_forgotten() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     for number in 1..=3 {
         store.sandboxes().insert(new(number)).wait().unwrap();
     }
-    ground.set_time(10);
+    data.set_time(10);
     store.sandboxes().finish(&id(1), "x", None).wait().unwrap();
-    ground.set_time(20);
+    data.set_time(20);
     store.sandboxes().finish(&id(2), "x", None).wait().unwrap();
-    let forget = |before: i64| {
+    let delete = |before: i64| {
         let before = Timestamp::from_micros(before);
-        store.write(move |connection| forget_ended(connection, before)).wait().unwrap()
+        store.write(move |connection| delete_ended(connection, before)).wait().unwrap()
     };
-    assert_eq!((forget(10), forget(11), forget(11)), (0, 1, 0));
+    assert_eq!((delete(10), delete(11), delete(11)), (0, 1, 0));
     assert_eq!(numbers(&store, &Filter::default()), [3, 2]);
 }
 
@@ -227,10 +228,10 @@ proptest! {
         times in prop::collection::vec(0_i64..4, 1..20),
         limit in 0_usize..7,
     ) {
-        let ground = Ground::new();
-        let store = ground.open();
+        let data = TestData::new();
+        let store = data.open();
         for (number, &time) in times.iter().enumerate() {
-            ground.set_time(time);
+            data.set_time(time);
             store.sandboxes().insert(new(number)).wait().unwrap();
         }
         for order in [Order::NewestFirst, Order::OldestFirst] {

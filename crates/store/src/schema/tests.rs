@@ -4,12 +4,12 @@ use rusqlite::Connection;
 
 use super::{STEPS, migrate, migrate_by};
 use crate::error::Failure;
-use crate::file::Place;
-use crate::testing::Ground;
+use crate::file::StorePaths;
+use crate::testing::TestData;
 use crate::{Access, Store, StoreError};
 
-fn place() -> Place {
-    Place { database: "some.db".into(), patience: std::time::Duration::ZERO }
+fn paths() -> StorePaths {
+    StorePaths { database: "some.db".into(), patience: std::time::Duration::ZERO }
 }
 
 fn version(connection: &Connection) -> i64 {
@@ -20,10 +20,10 @@ fn version(connection: &Connection) -> i64 {
 fn steps_are_taken_from_wherever_a_file_stands() {
     let connection = Connection::open_in_memory().unwrap();
     let steps = ["CREATE TABLE one (a)", "ALTER TABLE one ADD COLUMN b", "CREATE TABLE three (c)"];
-    migrate_by(&connection, &place(), &steps[..1]).unwrap();
+    migrate_by(&connection, &paths(), &steps[..1]).unwrap();
     assert_eq!(version(&connection), 1);
     connection.execute("INSERT INTO one VALUES (7)", []).unwrap();
-    migrate_by(&connection, &place(), &steps).unwrap();
+    migrate_by(&connection, &paths(), &steps).unwrap();
     assert_eq!(version(&connection), 3);
     let kept: (i64, Option<i64>) = connection
         .query_row("SELECT a, b FROM one, (SELECT count(*) FROM three)", [], |row| {
@@ -31,16 +31,16 @@ fn steps_are_taken_from_wherever_a_file_stands() {
         })
         .unwrap();
     assert_eq!(kept, (7, None));
-    migrate_by(&connection, &place(), &steps).unwrap();
+    migrate_by(&connection, &paths(), &steps).unwrap();
 }
 
 #[test]
 fn step_that_fails_leaves_everything_as_it_was() {
     let connection = Connection::open_in_memory().unwrap();
     let steps = ["CREATE TABLE one (a)", "CREATE TABLE two (a); CREATE TABLE one (a)"];
-    assert!(matches!(migrate_by(&connection, &place(), &steps), Err(Failure::Sql(_))));
+    assert!(matches!(migrate_by(&connection, &paths(), &steps), Err(Failure::Sql(_))));
     assert_eq!(version(&connection), 0);
-    migrate_by(&connection, &place(), &steps[..1]).unwrap();
+    migrate_by(&connection, &paths(), &steps[..1]).unwrap();
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
     assert_eq!((version(&connection), tables), (1, 1));
@@ -48,11 +48,11 @@ fn step_that_fails_leaves_everything_as_it_was() {
 
 #[test]
 fn newer_file_is_refused_for_writing_and_for_reading() {
-    let ground = Ground::new();
-    ground.open().close_wait();
-    ground.tamper("PRAGMA user_version = 99");
+    let data = TestData::new();
+    data.open().close_wait();
+    data.tamper("PRAGMA user_version = 99");
     for access in [Access::Server, Access::Tool, Access::ReadOnly] {
-        let error = Store::open(&ground.path(), ground.options(access)).unwrap_err();
+        let error = Store::open(&data.path(), data.options(access)).unwrap_err();
         let known = STEPS.len() as i64;
         assert!(
             matches!(&error, StoreError::NewerSchema { found: 99, known: at, .. } if *at == known),
@@ -64,24 +64,26 @@ fn newer_file_is_refused_for_writing_and_for_reading() {
 
 #[test]
 fn database_of_another_program_is_left_alone() {
-    let ground = Ground::new();
-    ground.tamper("CREATE TABLE recipes (name)");
+    let data = TestData::new();
+    data.tamper("CREATE TABLE recipes (name)");
     for access in [Access::Tool, Access::ReadOnly] {
-        let error = Store::open(&ground.path(), ground.options(access)).unwrap_err();
+        let error = Store::open(&data.path(), data.options(access)).unwrap_err();
         assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
     }
-    let mode: String =
-        ground.hands().query_row("SELECT name FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+    let mode: String = data
+        .raw_connection()
+        .query_row("SELECT name FROM sqlite_schema", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(mode, "recipes");
 }
 
 #[test]
 fn file_without_tables_is_not_ready_to_be_read() {
-    let ground = Ground::new();
-    std::fs::write(ground.path(), "").unwrap();
-    let error = Store::open(&ground.path(), ground.options(Access::ReadOnly)).unwrap_err();
+    let data = TestData::new();
+    std::fs::write(data.path(), "").unwrap();
+    let error = Store::open(&data.path(), data.options(Access::ReadOnly)).unwrap_err();
     assert!(matches!(error, StoreError::NotReady { found: 0, .. }), "{error}");
-    let connection = ground.hands();
-    migrate(&connection, &place()).unwrap();
+    let connection = data.raw_connection();
+    migrate(&connection, &paths()).unwrap();
     assert_eq!(version(&connection), STEPS.len() as i64);
 }

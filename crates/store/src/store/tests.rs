@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::audit::Note;
-use crate::testing::{Ground, execute, executions};
+use crate::testing::{TestData, execute, executions};
 use crate::{Access, Durability, Store, StoreError, StoreOptions};
 
 fn mode(path: &std::path::Path) -> u32 {
@@ -12,8 +12,8 @@ fn mode(path: &std::path::Path) -> u32 {
 
 #[test]
 fn files_belong_to_their_owner_alone() {
-    let ground = Ground::new();
-    let _store = Store::open(&ground.path(), ground.options(Access::Server)).unwrap();
+    let data = TestData::new();
+    let _store = Store::open(&data.path(), data.options(Access::Server)).unwrap();
     let files = [
         "silica.db",
         "silica.db-wal",
@@ -23,9 +23,9 @@ fn files_belong_to_their_owner_alone() {
         "audit.key",
     ];
     for name in files {
-        assert_eq!(mode(&ground.beside(name)), 0o600, "{name}");
+        assert_eq!(mode(&data.beside(name)), 0o600, "{name}");
     }
-    let mut names: Vec<_> = std::fs::read_dir(ground.path().parent().unwrap())
+    let mut names: Vec<_> = std::fs::read_dir(data.path().parent().unwrap())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -37,31 +37,33 @@ fn files_belong_to_their_owner_alone() {
 
 #[test]
 fn closing_leaves_everything_in_one_file() {
-    let ground = Ground::new();
-    let store = Store::open(&ground.path(), ground.options(Access::Server)).unwrap();
+    let data = TestData::new();
+    let store = Store::open(&data.path(), data.options(Access::Server)).unwrap();
     executions(&store, 3);
     assert_eq!(store.audit().tail(9).wait().unwrap().len(), 6);
     store.close_wait();
-    assert!(!ground.beside("silica.db-wal").exists());
-    assert!(!ground.beside("silica.db-shm").exists());
-    let rows: i64 =
-        ground.hands().query_row("SELECT count(*) FROM audit", [], |row| row.get(0)).unwrap();
+    assert!(!data.beside("silica.db-wal").exists());
+    assert!(!data.beside("silica.db-shm").exists());
+    let rows: i64 = data
+        .raw_connection()
+        .query_row("SELECT count(*) FROM audit", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(rows, 6);
 }
 
 #[test]
 fn data_directory_is_made() {
-    let ground = Ground::new();
-    let path = ground.beside("a/b/silica.db");
-    let store = Store::open(&path, ground.options(Access::Tool)).unwrap();
+    let data = TestData::new();
+    let path = data.beside("a/b/silica.db");
+    let store = Store::open(&path, data.options(Access::Tool)).unwrap();
     executions(&store, 1);
     assert!(path.is_file());
 }
 
 #[test]
 fn second_server_is_refused_until_the_first_has_gone() {
-    let ground = Ground::new();
-    let open = || Store::open(&ground.path(), ground.options(Access::Server));
+    let data = TestData::new();
+    let open = || Store::open(&data.path(), data.options(Access::Server));
     let first = open().unwrap();
     let error = open().unwrap_err();
     let process = std::process::id().to_string();
@@ -73,10 +75,10 @@ fn second_server_is_refused_until_the_first_has_gone() {
 
 #[test]
 fn tools_and_readers_work_beside_a_server() {
-    let ground = Ground::new();
-    let server = Store::open(&ground.path(), ground.options(Access::Server)).unwrap();
-    let tool = ground.open();
-    let reader = Store::open(&ground.path(), ground.options(Access::ReadOnly)).unwrap();
+    let data = TestData::new();
+    let server = Store::open(&data.path(), data.options(Access::Server)).unwrap();
+    let tool = data.open();
+    let reader = Store::open(&data.path(), data.options(Access::ReadOnly)).unwrap();
     for number in 0..10 {
         execute(&server, &format!("server{number}"), "ok");
         execute(&tool, &format!("tool{number}"), "ok");
@@ -86,26 +88,26 @@ fn tools_and_readers_work_beside_a_server() {
 
 #[test]
 fn reader_cannot_write() {
-    let ground = Ground::new();
-    ground.open().close_wait();
-    let reader = Store::open(&ground.path(), ground.options(Access::ReadOnly)).unwrap();
+    let data = TestData::new();
+    data.open().close_wait();
+    let reader = Store::open(&data.path(), data.options(Access::ReadOnly)).unwrap();
     let error = reader.audit().note(Note::new("x")).wait().unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
 }
 
 #[test]
 fn reader_makes_nothing() {
-    let ground = Ground::new();
-    let error = Store::open(&ground.path(), ground.options(Access::ReadOnly)).unwrap_err();
+    let data = TestData::new();
+    let error = Store::open(&data.path(), data.options(Access::ReadOnly)).unwrap_err();
     assert!(matches!(error, StoreError::Missing { .. }), "{error}");
-    assert_eq!(std::fs::read_dir(ground.path().parent().unwrap()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(data.path().parent().unwrap()).unwrap().count(), 0);
 }
 
 #[test]
 fn every_commit_can_wait_for_the_disk() {
-    let ground = Ground::new();
-    let options = StoreOptions { durability: Durability::Machine, ..ground.options(Access::Tool) };
-    let store = Store::open(&ground.path(), options).unwrap();
+    let data = TestData::new();
+    let options = StoreOptions { durability: Durability::Machine, ..data.options(Access::Tool) };
+    let store = Store::open(&data.path(), options).unwrap();
     let level: i64 = store
         .write(|connection| {
             Ok(connection.pragma_query_value(None, "synchronous", |row| row.get(0))?)
@@ -117,8 +119,8 @@ fn every_commit_can_wait_for_the_disk() {
 
 #[tokio::test]
 async fn everything_can_be_awaited() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let head = store.audit().note(Note::new("server_started")).await.unwrap();
     assert_eq!(store.audit().head().await.unwrap(), head);
     store.close().await;

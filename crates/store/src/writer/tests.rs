@@ -5,14 +5,14 @@ use std::sync::mpsc::{Sender, channel};
 use tokio::task::JoinHandle;
 
 use crate::error::Failure;
-use crate::testing::Ground;
+use crate::testing::TestData;
 use crate::{Store, StoreError, Write};
 
-fn scratch() -> (Ground, Store) {
-    let ground = Ground::new();
-    let store = ground.open();
-    ground.tamper("CREATE TABLE scratch (name TEXT)");
-    (ground, store)
+fn scratch() -> (TestData, Store) {
+    let data = TestData::new();
+    let store = data.open();
+    data.tamper("CREATE TABLE scratch (name TEXT)");
+    (data, store)
 }
 
 fn insert(store: &Store, name: &'static str, then: Result<(), StoreError>) -> Write<()> {
@@ -22,9 +22,9 @@ fn insert(store: &Store, name: &'static str, then: Result<(), StoreError>) -> Wr
     })
 }
 
-fn rows(ground: &Ground) -> Vec<String> {
-    let hands = ground.hands();
-    let mut statement = hands.prepare("SELECT name FROM scratch ORDER BY rowid").unwrap();
+fn rows(data: &TestData) -> Vec<String> {
+    let other = data.raw_connection();
+    let mut statement = other.prepare("SELECT name FROM scratch ORDER BY rowid").unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()
 }
@@ -66,7 +66,7 @@ async fn together(store: &Store, writes: Vec<Write<()>>) -> Vec<Result<(), Store
 
 #[tokio::test]
 async fn failure_of_one_undoes_only_its_own_work() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     let writes = vec![
         insert(&store, "first", Ok(())),
         insert(&store, "second", Err(StoreError::Duplicate { id: "second".to_owned() })),
@@ -75,12 +75,12 @@ async fn failure_of_one_undoes_only_its_own_work() {
     let ends = together(&store, writes).await;
     assert!(ends[0].is_ok() && ends[2].is_ok(), "{ends:?}");
     assert!(matches!(&ends[1], Err(StoreError::Duplicate { id }) if id == "second"), "{ends:?}");
-    assert_eq!(rows(&ground), ["first", "third"]);
+    assert_eq!(rows(&data), ["first", "third"]);
 }
 
 #[tokio::test]
 async fn lost_transaction_fails_everybody_in_it_and_nobody_after() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     let loses = store.write(|connection| {
         connection.execute_batch("ROLLBACK")?;
         Err(StoreError::Full { path: "x".into() }.into())
@@ -89,14 +89,14 @@ async fn lost_transaction_fails_everybody_in_it_and_nobody_after() {
     for end in together(&store, writes).await {
         assert!(matches!(end, Err(StoreError::Full { .. })), "{end:?}");
     }
-    assert_eq!(rows(&ground), [""; 0]);
+    assert_eq!(rows(&data), [""; 0]);
     insert(&store, "later", Ok(())).await.unwrap();
-    assert_eq!(rows(&ground), ["later"]);
+    assert_eq!(rows(&data), ["later"]);
 }
 
 #[tokio::test]
 async fn what_was_queued_is_done_though_nobody_waits() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     let (held, release) = hold(&store).await;
     let abandoned = queue(vec![insert(&store, "abandoned", Ok(()))]).await.pop().unwrap();
     abandoned.abort();
@@ -104,41 +104,41 @@ async fn what_was_queued_is_done_though_nobody_waits() {
     drop(release);
     held.await.unwrap().unwrap();
     insert(&store, "last", Ok(())).await.unwrap();
-    assert_eq!(rows(&ground), ["abandoned", "last"]);
+    assert_eq!(rows(&data), ["abandoned", "last"]);
 }
 
 #[test]
 fn what_fails_alone_is_undone() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     let failed = insert(&store, "x", Err(StoreError::AuditBroken)).wait();
     assert!(matches!(failed, Err(StoreError::AuditBroken)));
-    assert_eq!(rows(&ground), [""; 0]);
+    assert_eq!(rows(&data), [""; 0]);
 }
 
 #[test]
 fn everything_before_a_closing_is_done_and_nothing_after() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     insert(&store, "before", Ok(())).wait().unwrap();
     store.close_wait();
     let refused = insert(&store, "after", Ok(())).wait();
     assert!(matches!(refused, Err(StoreError::Closed)), "{refused:?}");
     store.close_wait();
-    assert_eq!(rows(&ground), ["before"]);
+    assert_eq!(rows(&data), ["before"]);
 }
 
 #[tokio::test]
 async fn what_is_put_aside_shares_the_next_commit() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
     insert(&store, "awaited", Ok(())).await.unwrap();
-    assert_eq!(rows(&ground), ["aside", "awaited"]);
+    assert_eq!(rows(&data), ["aside", "awaited"]);
 }
 
 #[tokio::test]
 async fn what_is_put_aside_is_written_without_company() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
-    while rows(&ground).is_empty() {
+    while rows(&data).is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     drop(store);
@@ -146,59 +146,59 @@ async fn what_is_put_aside_is_written_without_company() {
 
 #[tokio::test]
 async fn what_is_put_aside_is_written_before_the_file_is_closed() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
     store.close().await;
-    assert_eq!(rows(&ground), ["aside"]);
+    assert_eq!(rows(&data), ["aside"]);
 }
 
 #[tokio::test]
 async fn failure_of_what_was_put_aside_is_told_and_harms_nobody() {
-    let (ground, store) = scratch();
-    let (told, failure) = tokio::sync::oneshot::channel();
-    insert(&store, "aside", Err(StoreError::Closed)).put_aside(|error| drop(told.send(error)));
+    let (data, store) = scratch();
+    let (sender, failure) = tokio::sync::oneshot::channel();
+    insert(&store, "aside", Err(StoreError::Closed)).put_aside(|error| drop(sender.send(error)));
     insert(&store, "awaited", Ok(())).await.unwrap();
     assert!(matches!(failure.await.unwrap(), StoreError::Closed));
-    assert_eq!(rows(&ground), ["awaited"]);
+    assert_eq!(rows(&data), ["awaited"]);
 }
 
 #[tokio::test]
 async fn whoever_finds_nobody_writing_writes_in_passing() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
     let thread = std::thread::current().id();
-    let (told, end) = tokio::sync::oneshot::channel();
-    let then = move |end| drop(told.send((end, std::thread::current().id())));
+    let (sender, end) = tokio::sync::oneshot::channel();
+    let then = move |end| drop(sender.send((end, std::thread::current().id())));
     insert(&store, "in passing", Ok(())).then(then).await.unwrap();
     let (end, by) = end.await.unwrap();
     end.unwrap();
-    assert_eq!((by, rows(&ground)), (thread, vec!["aside".to_owned(), "in passing".to_owned()]));
+    assert_eq!((by, rows(&data)), (thread, vec!["aside".to_owned(), "in passing".to_owned()]));
     let by = store.write(|_| Ok(std::thread::current().id())).await.unwrap();
     assert_eq!(by, thread);
 }
 
 #[tokio::test]
 async fn whoever_finds_somebody_writing_leaves_it_to_the_thread() {
-    let (ground, store) = scratch();
+    let (data, store) = scratch();
     let (held, release) = hold(&store).await;
-    let (told, end) = tokio::sync::oneshot::channel();
-    insert(&store, "queued", Ok(())).then(|end| drop(told.send(end))).await.unwrap();
+    let (sender, end) = tokio::sync::oneshot::channel();
+    insert(&store, "queued", Ok(())).then(|end| drop(sender.send(end))).await.unwrap();
     drop(release);
     held.await.unwrap().unwrap();
     end.await.unwrap().unwrap();
-    assert_eq!(rows(&ground), ["queued"]);
+    assert_eq!(rows(&data), ["queued"]);
 }
 
 #[tokio::test]
 async fn whoever_finds_another_process_writing_leaves_it_to_the_thread() {
-    let (ground, store) = scratch();
-    let hands = ground.hands();
-    hands.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (told, end) = tokio::sync::oneshot::channel();
-    insert(&store, "queued", Ok(())).then(|end| drop(told.send(end))).await.unwrap();
-    hands.execute_batch("ROLLBACK").unwrap();
+    let (data, store) = scratch();
+    let other = data.raw_connection();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (sender, end) = tokio::sync::oneshot::channel();
+    insert(&store, "queued", Ok(())).then(|end| drop(sender.send(end))).await.unwrap();
+    other.execute_batch("ROLLBACK").unwrap();
     end.await.unwrap().unwrap();
-    assert_eq!(rows(&ground), ["queued"]);
+    assert_eq!(rows(&data), ["queued"]);
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 /// Names the data directory in which the program started again is to write.
 const DIRECTORY: &str = "SILICA_STORE_TEST_DIRECTORY";
 const ROUNDS: usize = 24;
-/// Threads that write at once, so that transactions are shared. Every other one is answered when what it asked
-/// for is in the file, the rest when it is promised.
+/// Threads that write at once, so that transactions are shared. Every other one is answered when
+/// what it asked for is in the file, the rest when it is promised.
 const WRITERS: usize = 4;
 /// How long an execution takes.
 const PACE: Duration = Duration::from_millis(1);
@@ -29,7 +29,7 @@ fn open(directory: &Path, access: Access) -> Store {
 
 fn begin(name: &str) -> Begin {
     let execution = ExecutionId::parse(name).unwrap();
-    Begin::new(execution, Tenant::parse("somebody").unwrap(), Activity::Cell)
+    Begin::new(execution, Tenant::parse("someone").unwrap(), Activity::Cell)
 }
 
 /// Says on stderr what was answered: a line in one piece, so that it is said whole or not at all.
@@ -55,7 +55,7 @@ async fn write_as_a_task(store: Store, name: String, executions: usize) {
         say("begun", &name);
         store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
         say("finished", &name);
-        // Code takes its time, too; without that there would be little else than promises.
+        // Real code takes some time; without this pause almost all writes would be pending.
         tokio::time::sleep(PACE).await;
     }
 }
@@ -181,7 +181,7 @@ fn second_server_process_is_refused() {
     let options = StoreOptions::new(Access::Server);
     let refused = Store::open(&directory.path().join(DATABASE_NAME), options);
     let process = child.id().to_string();
-    let told = refused.map(drop).map_err(|error| error.to_string());
+    let text = refused.map(drop).map_err(|error| error.to_string());
     // A short visit beside it is fine, and adds to the same chain.
     let tool = open(directory.path(), Access::Tool);
     write(&tool, "tool", 5);
@@ -189,6 +189,6 @@ fn second_server_process_is_refused() {
     child.kill().unwrap();
     child.wait().unwrap();
     rest.join().unwrap();
-    assert!(told.clone().is_err_and(|told| told.contains(&process)), "{told:?}");
+    assert!(text.clone().is_err_and(|text| text.contains(&process)), "{text:?}");
     summary(directory.path());
 }

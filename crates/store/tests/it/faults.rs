@@ -1,4 +1,4 @@
-//! What goes wrong around the store, and what callers are told.
+//! Faults of the file system around the store, and the errors that callers get.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn open_with(directory: &Path, options: StoreOptions) -> Result<Store, StoreErro
 }
 
 fn execute(store: &Store, code: &str) -> Result<(), StoreError> {
-    let tenant = Tenant::parse("somebody").unwrap();
+    let tenant = Tenant::parse("someone").unwrap();
     let mut begin = Begin::new(ExecutionId::random()?, tenant, Activity::Cell);
     begin.code = Some(code.to_owned());
     let ticket = store.audit().begin(&begin).wait()?;
@@ -55,7 +55,7 @@ fn lock_of_another_is_waited_for_and_then_told() {
     let other = Connection::open(directory.path().join(DATABASE_NAME)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = execute(&store, "2").unwrap_err();
-    assert!(matches!(&error, StoreError::Locked { patience: told, .. } if *told == patience));
+    assert!(matches!(&error, StoreError::Locked { patience: waited, .. } if *waited == patience));
     assert!(error.to_string().contains("locked by another process"), "{error}");
     assert_eq!(records(&store), 2);
     let reader = open(directory.path(), Access::ReadOnly).unwrap();
@@ -93,7 +93,7 @@ fn full_disk_is_told_and_the_store_goes_on_when_there_is_room() {
     assert_eq!(records(&open(mount.path(), Access::ReadOnly).unwrap()), before + 2);
 }
 
-/// The same for a server that promises what it writes: nobody hears of a failure after he was answered.
+/// A server with a journal: no write fails after its caller was answered.
 #[tokio::test]
 async fn full_disk_is_told_before_anything_is_promised_that_cannot_be_kept() {
     let Some(mount) = Mount::of_bytes(2 << 20) else {
@@ -102,7 +102,7 @@ async fn full_disk_is_told_before_anything_is_promised_that_cannot_be_kept() {
     let ballast = mount.path().join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
     let store = open(mount.path(), Access::Server).unwrap();
-    let tenant = Tenant::parse("somebody").unwrap();
+    let tenant = Tenant::parse("someone").unwrap();
     let begin = || {
         let execution = ExecutionId::random().unwrap();
         let code = Some("x".repeat(30_000));
@@ -177,12 +177,12 @@ async fn promises_that_were_left_are_not_overlooked_where_nothing_can_be_written
         return;
     };
     let store = open(mount.path(), Access::Server).unwrap();
-    let tenant = Tenant::parse("somebody").unwrap();
+    let tenant = Tenant::parse("someone").unwrap();
     let begin = Begin::new(ExecutionId::random().unwrap(), tenant, Activity::Cell);
     store.audit().begin(&begin).await.unwrap();
-    let promised = std::fs::read(mount.path().join("silica.pending")).unwrap();
+    let pending = std::fs::read(mount.path().join("silica.pending")).unwrap();
     store.close().await;
-    std::fs::write(mount.path().join("silica.pending"), promised).unwrap();
+    std::fs::write(mount.path().join("silica.pending"), pending).unwrap();
     mount.make_read_only();
     let error = open(mount.path(), Access::ReadOnly).unwrap_err();
     assert!(matches!(error, StoreError::Unclosed { .. }), "{error:?}");

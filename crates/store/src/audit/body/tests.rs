@@ -1,4 +1,4 @@
-//! What is kept of what is told: bounded, redacted, and readable again.
+//! Bodies are limited in length, redacted, and can be parsed again.
 
 use expect_test::expect;
 use proptest::prelude::*;

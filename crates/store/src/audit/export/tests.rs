@@ -3,10 +3,10 @@
 use super::{ExportError, verify_export};
 use crate::StoreError;
 use crate::audit::{Fault, NotedHead, Verdict};
-use crate::testing::{Ground, begin, executions};
+use crate::testing::{TestData, begin, executions};
 
-fn exported(ground: &Ground) -> Vec<String> {
-    let store = ground.open();
+fn exported(data: &TestData) -> Vec<String> {
+    let store = data.open();
     let mut bytes = Vec::new();
     let head = store.audit().export(&mut bytes).unwrap();
     assert_eq!(head, store.audit().head().wait().unwrap());
@@ -14,36 +14,36 @@ fn exported(ground: &Ground) -> Vec<String> {
     String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn written() -> (Ground, Vec<String>) {
-    let ground = Ground::new();
-    let store = ground.open();
+fn written() -> (TestData, Vec<String>) {
+    let data = TestData::new();
+    let store = data.open();
     executions(&store, 3);
     store.audit().begin(&begin("open", "a", "print('\u{0}\n\u{1F600}')")).wait().unwrap();
     store.close_wait();
-    let lines = exported(&ground);
+    let lines = exported(&data);
     assert_eq!(lines.len(), 9);
-    (ground, lines)
+    (data, lines)
 }
 
-fn verify(ground: &Ground, lines: &[String]) -> Result<Verdict, ExportError> {
-    verify_export(&ground.path(), &mut (lines.join("\n") + "\n").as_bytes(), None)
+fn verify(data: &TestData, lines: &[String]) -> Result<Verdict, ExportError> {
+    verify_export(&data.path(), &mut (lines.join("\n") + "\n").as_bytes(), None)
 }
 
 #[test]
 fn file_says_the_same_as_the_table() {
-    let (ground, lines) = written();
-    let verdict = verify(&ground, &lines).unwrap();
-    assert_eq!(verdict, ground.open().audit().verify(None).wait().unwrap());
+    let (data, lines) = written();
+    let verdict = verify(&data, &lines).unwrap();
+    assert_eq!(verdict, data.open().audit().verify(None).wait().unwrap());
     assert!(matches!(&verdict, Verdict::Whole(summary) if summary.unfinished == 1));
 }
 
 #[test]
 fn every_tampering_with_the_file_is_found() {
-    let (ground, lines) = written();
+    let (data, lines) = written();
     let check = |what: &str, edit: &dyn Fn(&mut Vec<String>), expected: Fault| {
         let mut lines = lines.clone();
         edit(&mut lines);
-        assert_eq!(verify(&ground, &lines).unwrap(), Verdict::Broken(expected), "{what}");
+        assert_eq!(verify(&data, &lines).unwrap(), Verdict::Broken(expected), "{what}");
     };
     check(
         "changed",
@@ -68,11 +68,11 @@ fn every_tampering_with_the_file_is_found() {
 
 #[test]
 fn what_is_no_exported_log_is_refused_by_line() {
-    let (ground, lines) = written();
+    let (data, lines) = written();
     let check = |edit: &dyn Fn(&mut Vec<String>), expected: u64| {
         let mut lines = lines.clone();
         edit(&mut lines);
-        let error = verify(&ground, &lines).unwrap_err();
+        let error = verify(&data, &lines).unwrap_err();
         assert!(matches!(error, ExportError::Line { line } if line == expected), "{error}");
     };
     check(&Vec::clear, 1);
@@ -91,24 +91,24 @@ fn what_is_no_exported_log_is_refused_by_line() {
 
 #[test]
 fn noted_head_is_compared() {
-    let (ground, lines) = written();
+    let (data, lines) = written();
     let mut noted: NotedHead =
-        ground.open().audit().head().wait().unwrap().to_string().parse().unwrap();
+        data.open().audit().head().wait().unwrap().to_string().parse().unwrap();
     noted.0.seq += 1;
     let text = lines.join("\n");
-    let verdict = verify_export(&ground.path(), &mut text.as_bytes(), Some(noted)).unwrap();
+    let verdict = verify_export(&data.path(), &mut text.as_bytes(), Some(noted)).unwrap();
     assert_eq!(verdict, Verdict::Broken(Fault::RolledBack { last: 7, noted: 8 }));
 }
 
 #[test]
 fn key_is_needed_and_has_to_be_the_same() {
-    let (ground, lines) = written();
-    let other = Ground::new();
+    let (data, lines) = written();
+    let other = TestData::new();
     let error = verify(&other, &lines).unwrap_err();
     assert!(matches!(error, ExportError::Store(StoreError::AuditKeyMissing { .. })), "{error}");
     other.open().close_wait();
     assert_eq!(verify(&other, &lines).unwrap(), Verdict::Broken(Fault::WrongKey));
-    assert!(matches!(verify(&ground, &lines).unwrap(), Verdict::Whole(_)));
+    assert!(matches!(verify(&data, &lines).unwrap(), Verdict::Whole(_)));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn failure_of_the_target_is_told() {
             Ok(())
         }
     }
-    let (ground, _) = written();
-    let error = ground.open().audit().export(&mut Full).unwrap_err();
+    let (data, _) = written();
+    let error = data.open().audit().export(&mut Full).unwrap_err();
     assert!(
         matches!(&error, ExportError::File(cause) if cause.kind() == std::io::ErrorKind::StorageFull),
         "{error:?}"

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::audit::{AuditSettings, Fault, Finish, Noted, NotedHead, Verdict};
-use crate::testing::{Ground, begin, eventually, execute, executions};
+use crate::testing::{TestData, begin, eventually, execute, executions};
 use crate::{Access, Store, StoreError, StoreOptions};
 
 const SECOND: i64 = 1_000_000;
 
-fn open(ground: &Ground, audit: AuditSettings) -> Store {
-    let options = StoreOptions { audit, ..ground.options(Access::Tool) };
-    Store::open(&ground.path(), options).unwrap()
+fn open(data: &TestData, audit: AuditSettings) -> Store {
+    let options = StoreOptions { audit, ..data.options(Access::Tool) };
+    Store::open(&data.path(), options).unwrap()
 }
 
 fn for_seconds(seconds: u64) -> AuditSettings {
@@ -36,12 +36,12 @@ fn first(store: &Store) -> Option<u64> {
 
 #[test]
 fn old_records_go_and_the_chain_goes_on_from_an_anchor() {
-    let ground = Ground::new();
-    let store = open(&ground, for_seconds(10));
-    ground.set_time(SECOND);
+    let data = TestData::new();
+    let store = open(&data, for_seconds(10));
+    data.set_time(SECOND);
     executions(&store, 3);
     let noted = NotedHead(store.audit().head().wait().unwrap());
-    ground.set_time(15 * SECOND);
+    data.set_time(15 * SECOND);
     execute(&store, "young", "ok");
     assert_eq!(prune(&store), Some((6, 6)));
     assert_eq!(prune(&store), None);
@@ -52,7 +52,7 @@ fn old_records_go_and_the_chain_goes_on_from_an_anchor() {
     let anchor = summary.anchor.unwrap();
     assert_eq!((anchor.seq, anchor.pruned, anchor.pruned_at.as_micros()), (6, 6, 15 * SECOND));
     assert_eq!(summary.noted, Some(Noted::Found));
-    ground.set_time(30 * SECOND);
+    data.set_time(30 * SECOND);
     assert_eq!(prune(&store), Some((2, 8)));
     execute(&store, "later", "ok");
     let Verdict::Whole(summary) = store.audit().verify(Some(noted)).wait().unwrap() else {
@@ -64,39 +64,39 @@ fn old_records_go_and_the_chain_goes_on_from_an_anchor() {
 
 #[test]
 fn nothing_goes_unless_somebody_said_so() {
-    let ground = Ground::new();
-    let store = open(&ground, AuditSettings::default());
+    let data = TestData::new();
+    let store = open(&data, AuditSettings::default());
     executions(&store, 3);
-    ground.set_time(i64::MAX);
+    data.set_time(i64::MAX);
     assert_eq!(prune(&store), None);
     assert_eq!(first(&store), Some(1));
 }
 
 #[test]
 fn execution_that_ended_lately_keeps_its_beginning() {
-    let ground = Ground::new();
-    let store = open(&ground, for_seconds(10));
-    ground.set_time(SECOND);
+    let data = TestData::new();
+    let store = open(&data, for_seconds(10));
+    data.set_time(SECOND);
     execute(&store, "old", "ok");
     let ticket = store.audit().begin(&begin("long", "a", "1")).wait().unwrap();
     execute(&store, "meanwhile", "ok");
-    ground.set_time(15 * SECOND);
+    data.set_time(15 * SECOND);
     store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap();
     assert_eq!(prune(&store), Some((2, 2)));
     assert_eq!(first(&store), Some(3));
-    ground.set_time(30 * SECOND);
+    data.set_time(30 * SECOND);
     assert_eq!(prune(&store), Some((4, 6)));
 }
 
 #[test]
 fn execution_that_never_ended_goes_when_it_is_old_and_may_still_end() {
-    let ground = Ground::new();
-    let store = open(&ground, for_seconds(10));
-    ground.set_time(SECOND);
+    let data = TestData::new();
+    let store = open(&data, for_seconds(10));
+    data.set_time(SECOND);
     let ticket = store.audit().begin(&begin("stuck", "a", "1")).wait().unwrap();
-    ground.set_time(5 * SECOND);
+    data.set_time(5 * SECOND);
     assert_eq!(prune(&store), None);
-    ground.set_time(15 * SECOND);
+    data.set_time(15 * SECOND);
     assert_eq!(prune(&store), Some((1, 1)));
     store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap();
     assert_eq!(first(&store), Some(2));
@@ -104,15 +104,15 @@ fn execution_that_never_ended_goes_when_it_is_old_and_may_still_end() {
 
 #[test]
 fn number_of_records_is_bounded() {
-    let ground = Ground::new();
-    let store = open(&ground, at_most(4));
+    let data = TestData::new();
+    let store = open(&data, at_most(4));
     executions(&store, 2);
     assert_eq!(prune(&store), None);
     execute(&store, "third", "ok");
     assert_eq!(prune(&store), Some((2, 2)));
     assert_eq!(first(&store), Some(3));
     store.close_wait();
-    let store = open(&ground, at_most(0));
+    let store = open(&data, at_most(0));
     assert_eq!(prune(&store), Some((4, 6)));
     assert_eq!((prune(&store), first(&store)), (None, None));
     execute(&store, "fourth", "ok");
@@ -121,8 +121,8 @@ fn number_of_records_is_bounded() {
 
 #[test]
 fn many_go_in_bounded_steps_though_executions_overlap() {
-    let ground = Ground::new();
-    let store = open(&ground, at_most(0));
+    let data = TestData::new();
+    let store = open(&data, at_most(0));
     let mut running = None;
     for number in 0..1100 {
         let next = store.audit().begin(&begin(&format!("x{number}"), "a", "1")).wait().unwrap();
@@ -138,10 +138,10 @@ fn many_go_in_bounded_steps_though_executions_overlap() {
 
 #[test]
 fn what_was_tampered_with_is_evidence_and_stays() {
-    let ground = Ground::new();
-    let store = open(&ground, at_most(0));
+    let data = TestData::new();
+    let store = open(&data, at_most(0));
     executions(&store, 2);
-    ground.tamper("UPDATE audit SET time = time + 1 WHERE seq = 2");
+    data.tamper("UPDATE audit SET time = time + 1 WHERE seq = 2");
     let error = store.audit().prune().wait().unwrap_err();
     assert!(matches!(error, StoreError::AuditBroken), "{error}");
     let verdict = store.audit().verify(None).wait().unwrap();
@@ -150,8 +150,8 @@ fn what_was_tampered_with_is_evidence_and_stays() {
 
 #[test]
 fn anchor_cannot_be_moved() {
-    let ground = Ground::new();
-    let store = open(&ground, at_most(4));
+    let data = TestData::new();
+    let store = open(&data, at_most(4));
     executions(&store, 4);
     prune(&store).unwrap();
     let table = [
@@ -160,7 +160,7 @@ fn anchor_cannot_be_moved() {
         ("DELETE FROM audit_anchor", Fault::Missing { seq: 1 }),
     ];
     for (statement, expected) in table {
-        ground.tamper(statement);
+        data.tamper(statement);
         let verdict = store.audit().verify(None).wait().unwrap();
         assert_eq!(verdict, Verdict::Broken(expected), "{statement}");
     }
@@ -168,18 +168,18 @@ fn anchor_cannot_be_moved() {
 
 #[test]
 fn server_prunes_by_itself() {
-    let ground = Ground::new();
-    let store = ground.open();
-    ground.set_time(SECOND);
+    let data = TestData::new();
+    let store = data.open();
+    data.set_time(SECOND);
     executions(&store, 2);
     store.close_wait();
-    ground.set_time(30 * SECOND);
+    data.set_time(30 * SECOND);
     let options = StoreOptions {
         audit: for_seconds(10),
         ended_kept: Some(Duration::from_secs(10)),
-        ..ground.options(Access::Server)
+        ..data.options(Access::Server)
     };
-    let server = Store::open(&ground.path(), options).unwrap();
+    let server = Store::open(&data.path(), options).unwrap();
     assert!(eventually(|| server.audit().tail(10).wait().unwrap().is_empty()));
     assert_eq!(first(&server), None);
 }

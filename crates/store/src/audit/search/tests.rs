@@ -2,16 +2,16 @@
 
 use super::{Execution, SEARCH_MAX, Search, UNFINISHED};
 use crate::audit::{Finish, Usage};
-use crate::testing::{Ground, begin, tenant};
+use crate::testing::{TestData, begin, tenant};
 use crate::{SandboxId, Store, StoreError, Timestamp};
 
 fn sandbox() -> SandboxId {
     SandboxId::parse("sbx_00000000000000000001").unwrap()
 }
 
-fn written() -> (Ground, Store) {
-    let ground = Ground::new();
-    let store = ground.open();
+fn written() -> (TestData, Store) {
+    let data = TestData::new();
+    let store = data.open();
     let table = [
         ("x1", "alice", "import os", Some("ok"), 100),
         ("x2", "bob", "print('100% sure')", Some("raised"), 200),
@@ -19,16 +19,16 @@ fn written() -> (Ground, Store) {
         ("x4", "bob", "Import OS", Some("ok"), 400),
     ];
     for (name, who, code, outcome, time) in table {
-        ground.set_time(time);
+        data.set_time(time);
         let mut begin = begin(name, who, code);
         begin.sandbox = (name == "x2").then(sandbox);
         let ticket = store.audit().begin(&begin).wait().unwrap();
-        ground.set_time(time + 7);
+        data.set_time(time + 7);
         if let Some(outcome) = outcome {
             store.audit().finish(ticket, &Finish::new(outcome)).wait().unwrap();
         }
     }
-    (ground, store)
+    (data, store)
 }
 
 fn names(found: &[Execution]) -> Vec<&str> {
@@ -59,10 +59,10 @@ fn filters_narrow_and_the_newest_come_first() {
 
 #[test]
 fn beginning_and_end_are_one_execution() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let ticket = store.audit().begin(&begin("x1", "alice", "1")).wait().unwrap();
-    ground.set_time(2_000_000);
+    data.set_time(2_000_000);
     let mut finish = Finish::new("ok");
     finish.usage = Some(Usage { wall_ms: 5, ..Usage::default() });
     store.audit().finish(ticket, &finish).wait().unwrap();
@@ -79,8 +79,8 @@ fn beginning_and_end_are_one_execution() {
 
 #[test]
 fn record_that_cannot_be_read_is_named() {
-    let (ground, store) = written();
-    ground.tamper("UPDATE audit SET body = 'no JSON' WHERE seq = 3");
+    let (data, store) = written();
+    data.tamper("UPDATE audit SET body = 'no JSON' WHERE seq = 3");
     let error = store.audit().search(&Search::default()).wait().unwrap_err();
     assert!(matches!(error, StoreError::AuditUnreadable { seq: 3 }), "{error}");
     let text = Search { text: Some("import".to_owned()), ..Search::default() };

@@ -1,22 +1,22 @@
-//! Every way of tampering that the chain promises to show, each done to a real database.
+//! Every way of tampering that the chain must show, each done to a real database.
 
 use proptest::prelude::*;
 
 use super::{Fault, Noted, NotedHead, Verdict};
 use crate::audit::{Finish, Head};
-use crate::testing::{Ground, begin, execute, executions};
+use crate::testing::{TestData, begin, execute, executions};
 use crate::{Digest, Store};
 
 /// Ten records of five executions by two tenants.
-fn written() -> (Ground, Store) {
-    let ground = Ground::new();
-    let store = ground.open();
+fn written() -> (TestData, Store) {
+    let data = TestData::new();
+    let store = data.open();
     for (number, who) in [(1, "alice"), (2, "bob"), (3, "alice"), (4, "bob"), (5, "alice")] {
         let begin = begin(&format!("x{number}"), who, &format!("print({number})"));
         let ticket = store.audit().begin(&begin).wait().unwrap();
         store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap();
     }
-    (ground, store)
+    (data, store)
 }
 
 fn verdict(store: &Store) -> Verdict {
@@ -26,8 +26,8 @@ fn verdict(store: &Store) -> Verdict {
 /// Does each thing to a log of its own.
 fn check(table: &[(&str, &str, Fault)]) {
     for (what, statements, expected) in table {
-        let (ground, store) = written();
-        ground.tamper(statements);
+        let (data, store) = written();
+        data.tamper(statements);
         assert_eq!(verdict(&store), Verdict::Broken(expected.clone()), "{what}");
     }
 }
@@ -129,8 +129,8 @@ fn log_that_is_whole_is_summed_up() {
 
 #[test]
 fn empty_log_is_whole() {
-    let ground = Ground::new();
-    let store = ground.open();
+    let data = TestData::new();
+    let store = data.open();
     let Verdict::Whole(summary) = verdict(&store) else {
         panic!("it was left alone");
     };
@@ -139,9 +139,9 @@ fn empty_log_is_whole() {
 
 #[test]
 fn record_beyond_the_head_is_found() {
-    let (ground, store) = written();
-    // The head of an older moment, which somebody kept, with its code.
-    let kept = ground.hands();
+    let (data, store) = written();
+    // An older head with its valid code, of which an attacker kept a copy.
+    let kept = data.raw_connection();
     kept.execute_batch("CREATE TABLE kept AS SELECT * FROM audit_head").unwrap();
     execute(&store, "x6", "ok");
     kept.execute_batch(
@@ -153,17 +153,17 @@ fn record_beyond_the_head_is_found() {
 
 #[test]
 fn record_of_another_copy_does_not_follow() {
-    let (ground, store) = written();
+    let (data, store) = written();
     store.close_wait();
-    let copy = Ground::new();
+    let copy = TestData::new();
     for name in ["silica.db", "audit.key"] {
-        std::fs::copy(ground.beside(name), copy.beside(name)).unwrap();
+        std::fs::copy(data.beside(name), copy.beside(name)).unwrap();
     }
-    let (one, two) = (ground.open(), copy.open());
+    let (one, two) = (data.open(), copy.open());
     execute(&one, "here", "ok");
     execute(&two, "there", "ok");
     two.close_wait();
-    ground.tamper(&format!(
+    data.tamper(&format!(
         "ATTACH '{}' AS other;
          DELETE FROM audit WHERE seq = 12;
          INSERT INTO audit SELECT * FROM other.audit WHERE seq = 12",
@@ -174,13 +174,13 @@ fn record_of_another_copy_does_not_follow() {
 
 #[test]
 fn state_that_was_put_back_is_found_by_a_noted_head() {
-    let (ground, store) = written();
+    let (data, store) = written();
     let verify = |store: &Store, noted: &str| {
         store.audit().verify(Some(noted.parse().unwrap())).wait().unwrap()
     };
     store.close_wait();
-    let old = std::fs::read(ground.path()).unwrap();
-    let store = ground.open();
+    let old = std::fs::read(data.path()).unwrap();
+    let store = data.open();
     execute(&store, "after", "ok");
     let noted = store.audit().head().wait().unwrap().to_string();
     let Verdict::Whole(summary) = verify(&store, &noted) else {
@@ -189,8 +189,8 @@ fn state_that_was_put_back_is_found_by_a_noted_head() {
     assert_eq!(summary.noted, Some(Noted::Found));
     store.close_wait();
     drop(store);
-    std::fs::write(ground.path(), old).unwrap();
-    let store = ground.open();
+    std::fs::write(data.path(), old).unwrap();
+    let store = data.open();
     assert!(matches!(verdict(&store), Verdict::Whole(_)));
     let expected = Fault::RolledBack { last: 10, noted: 12 };
     assert_eq!(verify(&store, &noted), Verdict::Broken(expected));
@@ -214,22 +214,22 @@ proptest! {
     fn changing_any_byte_of_any_text_is_found(
         seq in 1_u64..=10,
         column in prop::sample::select(vec!["body", "tenant", "execution", "previous", "hash"]),
-        place in any::<prop::sample::Index>(),
+        paths in any::<prop::sample::Index>(),
         change in 1_u8..=0x7f,
     ) {
-        let ground = Ground::new();
-        let store = ground.open();
+        let data = TestData::new();
+        let store = data.open();
         executions(&store, 5);
-        let hands = ground.hands();
+        let other = data.raw_connection();
         // It would keep two executions from having one name.
-        hands.execute_batch("DROP INDEX audit_by_execution").unwrap();
+        other.execute_batch("DROP INDEX audit_by_execution").unwrap();
         let read = format!("SELECT CAST({column} AS BLOB) FROM audit WHERE seq = {seq}");
-        let mut bytes: Vec<u8> = hands.query_row(&read, [], |row| row.get(0)).unwrap();
-        let place = place.index(bytes.len());
-        bytes[place] ^= change;
+        let mut bytes: Vec<u8> = other.query_row(&read, [], |row| row.get(0)).unwrap();
+        let paths = paths.index(bytes.len());
+        bytes[paths] ^= change;
         let kind = if ["previous", "hash"].contains(&column) { "BLOB" } else { "TEXT" };
         let write = format!("UPDATE audit SET {column} = CAST(?1 AS {kind}) WHERE seq = {seq}");
-        hands.execute(&write, [bytes]).unwrap();
+        other.execute(&write, [bytes]).unwrap();
         prop_assert_eq!(verdict(&store), Verdict::Broken(Fault::Changed { seq }));
     }
 }
