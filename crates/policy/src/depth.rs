@@ -1,4 +1,4 @@
-//! Bounds how deep a text can nest before it is parsed.
+//! Limits how deep a text may nest, before it is parsed.
 //!
 //! The parser grows its own stack, but the tree it makes is walked and freed by recursion, and a
 //! megabyte of `-` is a tree a million levels deep. So tokens are counted first. The count is never
@@ -8,11 +8,11 @@
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
 
-/// Deepest nesting that is read. CPython gives up at about 2 990 levels, so nothing that could run
-/// is lost.
+/// The deepest nesting that is parsed. CPython fails at about 2 990 levels, so no code that could
+/// run is refused.
 pub(crate) const NESTING_MAX: usize = 3_000;
 
-/// What the tokens of a text show.
+/// An upper bound by the tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// How deep it nests at most.
@@ -21,7 +21,7 @@ pub(crate) struct Bound {
     pub(crate) unclosed: bool,
 }
 
-/// Returns how deep the text nests at most, or nothing if it nests deeper than is read.
+/// Returns how deep the text nests at most; `None` if that is more than `NESTING_MAX`.
 pub(crate) fn bound(code: &str) -> Option<Bound> {
     let mut lexer = lexer::lex(code, Mode::Ipython);
     let mut count = Count::new();
@@ -116,8 +116,8 @@ impl Count {
         self.open[opener as usize] += 1;
     }
 
-    /// Closes what was opened last by such an opener, and whatever was left open in it. Where there
-    /// is none the text is broken, and nothing is closed: too much is counted, never too little.
+    /// Closes the last frame of this opener, and all frames that are still open in it. If there is
+    /// none, the text is malformed and nothing is closed: the count may be too high, never too low.
     fn close(&mut self, opener: Opener) {
         if self.open[opener as usize] == 0 {
             return;
@@ -157,7 +157,7 @@ impl Count {
     }
 }
 
-/// Whether a token can add a level; what is in doubt counts.
+/// Whether a token may add a level.
 fn nests(kind: TokenKind) -> bool {
     !matches!(
         kind,

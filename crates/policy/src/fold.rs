@@ -1,7 +1,7 @@
-//! Works out strings and numbers that are already known from the text.
+//! Constant folding: computes strings and numbers that are known from the text.
 //!
-//! `"sys" + "tem"` and `chr(111) + "s"` are read as what they come to, so that taking a word apart
-//! is not enough to hide it. What cannot be worked out cheaply has no value here.
+//! `"sys" + "tem"` and `chr(111) + "s"` are evaluated, so that dividing a word is not enough to
+//! hide it. What cannot be computed cheaply has no value here.
 
 use ruff_python_ast::{
     Expr, ExprCall, ExprFString, ExprSubscript, FStringPart, InterpolatedStringElement, Number,
@@ -10,11 +10,11 @@ use ruff_python_ast::{
 
 use crate::names::Names;
 
-/// How far down an expression is followed.
+/// How deep an expression is followed.
 const DEPTH_MAX: u32 = 48;
-/// How many values one expression may have; a name can stand for several.
+/// How many values one expression may have; a name can refer to several.
 pub(crate) const VALUES_MAX: usize = 16;
-/// Longest string that is worked out.
+/// The longest string that is computed.
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Most pieces of one string.
 const PIECES_MAX: usize = 256;
@@ -144,7 +144,7 @@ fn replaced(names: &Names<'_>, text: &Expr, arguments: &[Expr], fuel: u32) -> Ve
     let from = texts_below(names, &arguments[0], fuel);
     let to = texts_below(names, &arguments[1], fuel);
     let (Some(from), Some(to)) = (from.first(), to.first()) else { return Vec::new() };
-    // A short text of which every character grows would grow beyond any bound.
+    // Replacing every character by a long text would make the result too long.
     if from.is_empty() || to.len() > PIECES_MAX {
         return Vec::new();
     }
@@ -172,7 +172,7 @@ fn number_below(names: &Names<'_>, expr: &Expr, fuel: u32) -> Option<f64> {
     let fuel = fuel.checked_sub(1)?;
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
-            // An integer of more than 64 bits is as good as endless here.
+            // An integer of more than 64 bits is treated as infinite.
             Number::Int(int) => Some(int.as_i64().map_or(f64::INFINITY, |value| value as f64)),
             Number::Float(value) => Some(*value),
             Number::Complex { .. } => None,

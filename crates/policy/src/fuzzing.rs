@@ -1,15 +1,15 @@
-//! Doors for `tests/fuzz`: code that is checked, and policy files.
+//! The entry points for `tests/fuzz`: checking code, and parsing policy files.
 //!
-//! Only there with the feature `fuzzing`; no other code may use it.
+//! They exist only with the feature `fuzzing`; no other code may use them.
 
 use crate::report::FINDINGS_MAX;
 use crate::{Action, Policy, Preset, Report};
 
-/// What no preset but `open` lets pass, whatever comes after it.
+/// Code that every preset but `open` blocks, whatever comes after it.
 const FORBIDDEN: &str = "import ctypes\n";
 
-/// Has every preset check a text. A report must be what it says, and the strictest preset must see
-/// what stands before the text.
+/// Has every preset check a text. The report must be consistent, and the strictest preset must find
+/// the code before the text.
 pub fn code(text: &str) {
     for preset in Preset::ALL {
         let report = Policy::preset(preset).check(text);
@@ -19,7 +19,7 @@ pub fn code(text: &str) {
         judge(&report.clone().join(report), text);
     }
     let report = Policy::preset(Preset::Strict).check(&format!("{FORBIDDEN}{text}"));
-    assert_eq!(report.verdict, Action::Block, "{text:?} hides what stands before it");
+    assert_eq!(report.verdict, Action::Block, "{text:?} hides the code before it");
 }
 
 /// Reads a text as a policy file, and has what is read check some code.

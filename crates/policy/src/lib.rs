@@ -1,10 +1,11 @@
-//! Reads Python before it runs and says what a policy makes of it.
+//! Checks Python code against a policy before it runs.
 //!
-//! This is a filter: it tells people and models early what will not do, and it decides what a
-//! person has to see first. It is not the boundary. Python can always be written so that reading
-//! it shows nothing; what code can do in the end is decided by the jail, whatever is found here.
+//! This is a filter: it reports early to people and models what is not allowed, and it decides
+//! which code a person has to approve first. It is not the security boundary. Python can always be
+//! written so that reading it shows nothing; the jail decides what code can do, whatever is found
+//! here.
 //!
-//! Nothing here does any I/O, waits, or keeps anything from one text to the next.
+//! Nothing here does any I/O, blocks, or keeps state from one text to the next.
 
 mod depth;
 mod fold;
@@ -25,13 +26,13 @@ pub use text::CODE_BYTES_MAX;
 /// What is done about a finding; the strongest of all findings decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// Runs, and nothing is said.
+    /// The code runs, and the finding is not reported.
     Allow,
-    /// Runs; the finding is told.
+    /// The code runs, and the finding is reported.
     Warn,
-    /// Runs once a person has approved it.
+    /// The code runs once a person has approved it.
     Ask,
-    /// Does not run.
+    /// The code does not run.
     Block,
 }
 
@@ -55,16 +56,16 @@ impl Action {
     }
 }
 
-/// How bad it would be if what was found were meant badly.
+/// How harmful a finding would be if it were intended to do harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// A matter of style or of care.
     Low,
     /// It will probably not work, or not end.
     Medium,
-    /// It reaches for what it was not given.
+    /// It uses something that the code was not given.
     High,
-    /// There is no good reason to write it.
+    /// There is no honest reason to write it.
     Critical,
 }
 
@@ -88,13 +89,13 @@ impl Severity {
 pub enum Kind {
     /// Modules that are imported, however that is written.
     Import,
-    /// Functions that are called, or taken in hand under any name.
+    /// Functions that are called, or referred to under any name.
     Call,
-    /// Names of attributes, whatever they belong to.
+    /// Names of attributes of any object.
     Attribute,
     /// Imports and attributes whose names are computed while the code runs.
     Dynamic,
-    /// Paths given to what opens files.
+    /// Paths given to functions that open files.
     Path,
     /// Loops that have no way out.
     Loop,
@@ -106,7 +107,7 @@ pub enum Kind {
     Shell,
     /// Text that is not Python.
     Syntax,
-    /// Text that is not what it looks like, too long, or nested too deep.
+    /// Text that is displayed in another order than it runs, too long, or nested too deep.
     Text,
 }
 

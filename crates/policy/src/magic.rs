@@ -1,11 +1,11 @@
-//! The lines of a cell that are IPython's and not Python's.
+//! The lines of a cell that are IPython's syntax and not Python's.
 //!
 //! A cell that begins with `%%name` belongs to that magic. Some of them run the rest as Python, and
 //! then it is read as such; for the others it is not Python at all.
 
 use std::borrow::Cow;
 
-/// How many `%%` lines may stand one upon the other.
+/// How many `%%` lines may follow each other.
 const STACKED_MAX: usize = 8;
 
 /// Cell magics that run what follows as Python in the same kernel.
@@ -27,15 +27,15 @@ pub(crate) struct CellMagic<'a> {
     pub(crate) code: &'a str,
 }
 
-/// A cell with its `%%` lines taken off.
-pub(crate) struct Cell<'a> {
+/// A cell, divided into its `%%` lines and the rest.
+pub(crate) struct SplitCell<'a> {
     pub(crate) magics: Vec<CellMagic<'a>>,
-    /// What is left and is Python, every character where it stood.
+    /// The rest if it is Python, with every character at its original offset.
     pub(crate) python: Option<Cow<'a, str>>,
 }
 
-/// Takes the `%%` lines off the beginning of a cell.
-pub(crate) fn split(code: &str) -> Cell<'_> {
+/// Splits the `%%` lines off the beginning of a cell.
+pub(crate) fn split(code: &str) -> SplitCell<'_> {
     let mut magics = Vec::new();
     let mut place = 0;
     while magics.len() < STACKED_MAX {
@@ -49,7 +49,7 @@ pub(crate) fn split(code: &str) -> Cell<'_> {
         let line_code = if runs { without_options(code_after) } else { "" };
         magics.push(CellMagic { name, offset, length: line.len(), code: line_code });
         if !runs {
-            return Cell { magics, python: None };
+            return SplitCell { magics, python: None };
         }
         place = offset + line.len();
     }
@@ -58,7 +58,7 @@ pub(crate) fn split(code: &str) -> Cell<'_> {
     } else {
         Cow::Owned(" ".repeat(place) + &code[place..])
     };
-    Cell { magics, python: Some(python) }
+    SplitCell { magics, python: Some(python) }
 }
 
 /// Whether a magic of this name starts another program.
@@ -73,7 +73,7 @@ pub(crate) fn line(value: &str) -> (&str, &str) {
     if RUN_LINE.contains(&name) { (name, without_options(rest.trim())) } else { (name, "") }
 }
 
-/// Takes options such as `-n 5 -r3` off the beginning.
+/// Strips options such as `-n 5 -r3` off the beginning.
 fn without_options(mut text: &str) -> &str {
     while let Some(option) = text.strip_prefix('-') {
         let is_option = option.starts_with(|c: char| c.is_ascii_alphabetic());

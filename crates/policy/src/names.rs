@@ -1,7 +1,7 @@
-//! What the names in a text stand for: which module, which function, which string or number.
+//! What the names in a text refer to: modules, functions, strings and numbers.
 //!
-//! Order and scope do not count: a name stands for everything that is ever bound to it. That finds
-//! too much rather than too little, and needs no picture of how the code would run.
+//! Order and scope are ignored: a name refers to everything that is ever bound to it. That finds
+//! too much rather than too little, and needs no model of how the code would run.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use ruff_python_ast::{
 
 use crate::fold::{self, VALUES_MAX};
 
-/// How far down an expression is followed to see what it stands for.
+/// How deep an expression is followed to see what it refers to.
 const DEPTH_MAX: u32 = 24;
-/// How often all assignments are gone through, so that one may build on a later one.
+/// How often all assignments are processed, since one may use a name that a later one binds.
 const ROUNDS_MAX: usize = 4;
 /// How many modules may be imported with a star before the others are left out.
 const STARS_MAX: usize = 16;
 
-/// Short names that everybody uses, and earlier cells will have bound.
+/// Conventional short names, which earlier cells are assumed to have bound.
 const CUSTOMARY: [(&str, &str); 3] =
     [("np", "numpy"), ("pd", "pandas"), ("plt", "matplotlib.pyplot")];
 
-/// What one name stands for.
+/// What one name refers to.
 #[derive(Default)]
 struct Meaning {
     paths: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Names<'a> {
     stars: Vec<String>,
     /// Names bound to more things than are followed.
     tangled: Vec<&'a Expr>,
-    /// What holds around a piece of code that stands inside another, as after `%time`.
+    /// The names around a piece of code inside another, such as after `%time`.
     outer: Option<&'a Names<'a>>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Names<'a> {
         &self.tangled
     }
 
-    /// Returns the strings a name stands for.
+    /// Returns the strings a name refers to.
     pub(crate) fn texts_of(&self, name: &str) -> &[String] {
         match (self.known.get(name), self.outer) {
             (Some(meaning), _) => &meaning.texts,
@@ -82,7 +82,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the number a name stands for, if it is bound once.
+    /// Returns the number a name refers to, if it is bound once.
     pub(crate) fn number_of(&self, name: &str) -> Option<f64> {
         match (self.known.get(name), self.outer) {
             (Some(meaning), _) if meaning.bindings == 1 => meaning.number,
@@ -91,33 +91,33 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the dotted paths an expression can stand for, such as `os.system`.
+    /// Returns the dotted paths an expression can refer to, such as `os.system`.
     pub(crate) fn paths(&self, expr: &Expr) -> Vec<String> {
         self.paths_below(expr, DEPTH_MAX)
     }
 
-    /// Goes through all bindings once; says whether anything was learnt.
+    /// Processes all bindings once; returns whether anything was added.
     fn round(&mut self, bindings: &[(&'a str, Option<&'a Expr>)]) -> bool {
-        let mut learnt = false;
+        let mut changed = false;
         for (name, value) in bindings {
             let Some(value) = value else { continue };
             let paths = self.paths(value);
             let texts = fold::texts(self, value);
             let number = fold::number(self, value);
             let meaning = self.known.entry(name).or_default();
-            let full = add(&mut meaning.paths, paths, &mut learnt);
+            let full = add(&mut meaning.paths, paths, &mut changed);
             // Many strings are ordinary, many functions under one name are not.
-            add(&mut meaning.texts, texts, &mut learnt);
+            add(&mut meaning.texts, texts, &mut changed);
             if meaning.number.is_none() && number.is_some() {
                 meaning.number = number;
-                learnt = true;
+                changed = true;
             }
             let is_new = || !self.tangled.iter().any(|other| std::ptr::eq(*other, *value));
             if full && self.tangled.len() < VALUES_MAX && is_new() {
                 self.tangled.push(value);
             }
         }
-        learnt
+        changed
     }
 
     fn paths_of(&self, name: &str) -> Vec<String> {
@@ -169,7 +169,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What comes out of the few calls that only look something up.
+    /// Returns the paths of the results of the few calls that only look something up.
     fn called(&self, call: &ExprCall, fuel: u32) -> Vec<String> {
         let arguments = &*call.arguments.args;
         // `attrgetter("a")(b)` is `b.a`.
@@ -229,7 +229,7 @@ impl<'a> Names<'a> {
         pairs.take(VALUES_MAX).collect()
     }
 
-    /// What stands under a key of a module's dictionary, or of the list of modules.
+    /// Returns the paths of an entry of a module's dictionary, or of the list of modules.
     fn entries(&self, places: &[String], key: &Expr) -> Vec<String> {
         let is_dictionary = |place: &str| {
             place == "globals()"
@@ -257,8 +257,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Adds what is not there yet; says whether something had to be left out.
-fn add(to: &mut Vec<String>, values: Vec<String>, learnt: &mut bool) -> bool {
+/// Adds values that are not there yet; returns whether one had to be left out.
+fn add(to: &mut Vec<String>, values: Vec<String>, changed: &mut bool) -> bool {
     for value in values {
         if to.contains(&value) {
             continue;
@@ -267,12 +267,12 @@ fn add(to: &mut Vec<String>, values: Vec<String>, learnt: &mut bool) -> bool {
             return true;
         }
         to.push(value);
-        *learnt = true;
+        *changed = true;
     }
     false
 }
 
-/// Puts a path and a name together; what is built in needs no module before it.
+/// Joins a path and a name; a built-in name has no module before it.
 fn join(path: &str, name: &str) -> String {
     if path == "builtins" || path == "__builtins__" || path == "__main__" {
         return name.to_owned();
@@ -313,7 +313,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// A loop binds its target to each element of a list that stands there.
+    /// Binds the target of a loop to each element, if the loop is over a literal list.
     fn iterate(&mut self, target: &'a Expr, over: &'a Expr) {
         match elements(over) {
             Some(values) if !values.is_empty() => {

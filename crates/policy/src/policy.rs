@@ -1,4 +1,4 @@
-//! A policy: rules read from a file, ready to be looked up.
+//! A policy: rules parsed from a file, indexed for lookup.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ mod lookup;
 
 pub(crate) use lookup::{Dynamic, Lookup};
 
-/// Longest policy file that is read.
+/// The longest policy file.
 pub const POLICY_BYTES_MAX: usize = 64 << 10;
 
 /// The policies that are part of the binary.
@@ -20,7 +20,7 @@ pub enum Preset {
     Strict,
     /// Data analysis: the scientific libraries and files of the sandbox.
     Data,
-    /// Everything runs, and what is remarkable is told.
+    /// Everything runs, and remarkable code is reported.
     Open,
 }
 
@@ -42,7 +42,7 @@ impl Preset {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// Returns the preset's file, to read or to begin one's own with.
+    /// Returns the preset's file, which can be the start of a policy of one's own.
     pub fn source(self) -> &'static str {
         match self {
             Self::Strict => include_str!("../presets/strict.toml"),
@@ -55,25 +55,25 @@ impl Preset {
 /// Why a policy file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// It is longer than is read.
-    #[error("the policy has {bytes} bytes, and {POLICY_BYTES_MAX} are the most")]
+    /// It is too long.
+    #[error("the policy must be at most {POLICY_BYTES_MAX} bytes, not {bytes}")]
     TooLong {
         /// Its length.
         bytes: usize,
     },
-    /// It is not TOML of this shape.
-    #[error("the policy cannot be read: {message}")]
+    /// It is not TOML of the expected form.
+    #[error("invalid policy: {message}")]
     Malformed {
-        /// What the reader said.
+        /// The error of the parser.
         message: String,
     },
-    /// It builds on a policy that is not there.
-    #[error("`extends` names `{name}`; there are `strict`, `data` and `open`")]
+    /// It extends an unknown preset.
+    #[error("`extends` must be `strict`, `data` or `open`, not `{name}`")]
     UnknownBase {
-        /// What it names.
+        /// The unknown name.
         name: String,
     },
-    /// A rule leaves out something, or says what its kind does not know.
+    /// A rule lacks a field, or has a value that its kind does not allow.
     #[error("rule `{rule}`: {message}")]
     BadRule {
         /// The rule's id.
@@ -86,7 +86,7 @@ pub enum PolicyError {
 /// Whether a name that the text binds itself can still be the built-in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shadowing {
-    /// It is the text's own, unless it is called.
+    /// It is the text's own name, unless it is called.
     Trust,
     /// It may be either.
     Distrust,
@@ -103,7 +103,7 @@ pub(crate) struct Rule {
     pub(crate) instead: Option<String>,
     pub(crate) names: Vec<String>,
     pub(crate) except: Vec<String>,
-    /// Beyond which amount a resource is too much.
+    /// The largest amount of a resource that is allowed.
     pub(crate) max: f64,
 }
 
@@ -129,7 +129,7 @@ impl Policy {
         }
     }
 
-    /// Reads a policy file.
+    /// Parses a policy file.
     pub fn parse(toml: &str) -> Result<Self, PolicyError> {
         if toml.len() > POLICY_BYTES_MAX {
             return Err(PolicyError::TooLong { bytes: toml.len() });
@@ -147,21 +147,26 @@ impl Policy {
         &self.name
     }
 
-    /// Reads a text and says what this policy makes of it. Any text will do: no text makes this
-    /// panic, overflow the stack or take long.
+    /// Checks a text. No text makes this panic, overflow the stack or take long.
     pub fn check(&self, code: &str) -> Report {
         if code.len() > text::CODE_BYTES_MAX {
-            let why = format!("{} bytes are more than is read", code.len());
+            let why = format!(
+                "the code has {} bytes; at most {} are checked",
+                code.len(),
+                text::CODE_BYTES_MAX
+            );
             return report("", vec![whole(&FIXED.size, "size", why)]);
         }
         let mut raw = Vec::new();
         if let Some(cookie) = text::cookie(code) {
-            let (start, name) = (cookie.offset as u32, cookie.encoding.to_owned());
+            let start = cookie.offset as u32;
+            let name = cookie.encoding.to_owned();
             let end = start + name.len() as u32;
             raw.push(Raw { rule: &FIXED.cookie, start, end, name, why: None });
         }
         if let (Some(rule), Some(place)) = (self.lookup.bidirectional, text::bidirectional(code)) {
-            let (start, end) = (place as u32, place as u32 + 1);
+            let start = place as u32;
+            let end = start + 1;
             let name = "bidirectional".to_owned();
             raw.push(Raw { rule: self.rule(rule), start, end, name, why: None });
         }
@@ -194,7 +199,7 @@ fn whole<'p>(rule: &'p Rule, name: &str, why: String) -> Raw<'p> {
     Raw { rule, start: 0, end: 0, name: name.to_owned(), why: Some(why) }
 }
 
-/// Makes the finding that a text nests deeper than is read.
+/// Returns the finding that a text nests too deep.
 pub(crate) fn too_deep() -> Raw<'static> {
     let why = format!(
         "the code nests deeper than {} levels, or a bracket is never closed",
@@ -203,12 +208,12 @@ pub(crate) fn too_deep() -> Raw<'static> {
     whole(&FIXED.depth, "depth", why)
 }
 
-/// Makes the finding that the parser gave up on a text.
+/// Returns the finding that the parser failed on a text.
 pub(crate) fn unreadable() -> Raw<'static> {
-    whole(&FIXED.unreadable, "parser", "the parser gave up on this text".to_owned())
+    whole(&FIXED.unreadable, "parser", "the parser failed on this text".to_owned())
 }
 
-/// Rules of every policy: what they speak about was not read, so nobody can say what is in it.
+/// Rules that every policy has. They block texts that were not parsed, of which nothing is known.
 struct Fixed {
     size: Rule,
     depth: Rule,
@@ -222,7 +227,7 @@ static FIXED: LazyLock<Fixed> = LazyLock::new(|| Fixed {
     unreadable: fixed("text-unreadable", "", "Write complete Python code"),
     cookie: fixed(
         "text-encoding",
-        "the text declares the encoding {name}, so a file of it would be read as other code",
+        "the text declares the encoding {name}, so Python would read other code from a file of it",
         "Write UTF-8 and leave the declaration out",
     ),
 });

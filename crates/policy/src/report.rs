@@ -1,4 +1,4 @@
-//! What was found in a text, for people, for models and for programs.
+//! The findings in a text, for people, for models and for programs.
 
 use crate::text::Lines;
 use crate::{Action, Kind, Severity};
@@ -10,25 +10,25 @@ pub(crate) const FINDINGS_MAX: usize = 100;
 /// Longest piece of code that is quoted.
 const QUOTE_CHARS_MAX: usize = 160;
 
-/// What a policy makes of one text.
+/// The result of the check of one text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was found, in the order of the text.
+    /// The findings, in the order of the text.
     pub findings: Vec<Finding>,
-    /// What is to be done: the strongest action of everything that was found.
+    /// The strongest action of all findings.
     pub verdict: Action,
     /// How many findings were left out because there are too many.
     pub left_out: usize,
 }
 
-/// One thing that a rule speaks about.
+/// A piece of code that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The rule's id.
     pub rule: String,
     /// What the rule looks at.
     pub kind: Kind,
-    /// How bad it would be.
+    /// Its severity.
     pub severity: Severity,
     /// What is done about it.
     pub action: Action,
@@ -36,9 +36,9 @@ pub struct Finding {
     pub line: u32,
     /// The column, counted from 1 in characters.
     pub column: u32,
-    /// The code it is about, the first line of it.
+    /// The first line of the code it is about.
     pub code: String,
-    /// What it is about in one word: the module, the function, the path.
+    /// The module, the function or the path it is about.
     pub name: String,
     /// Why it was found.
     pub why: String,
@@ -157,13 +157,13 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// Keeps the strongest findings, in the order of the text; returns how many went.
+/// Keeps the strongest findings, in the order of the text; returns how many were left out.
 fn keep_strongest(findings: &mut Vec<Finding>) -> usize {
-    let gone = findings.len().saturating_sub(FINDINGS_MAX);
+    let left_out = findings.len().saturating_sub(FINDINGS_MAX);
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.action), finding.line));
     findings.truncate(FINDINGS_MAX);
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    gone
+    left_out
 }
 
 #[cfg(test)]

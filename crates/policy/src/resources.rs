@@ -12,16 +12,16 @@ pub(crate) struct Use {
     pub(crate) amount: f64,
 }
 
-/// What is counted.
+/// The kind of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Elements of a list, an array or a string.
     Size,
     /// Bits of a number.
     Number,
-    /// Turns of a loop.
+    /// Iterations of a loop.
     Steps,
-    /// Seconds of doing nothing.
+    /// Seconds of sleeping.
     Pause,
 }
 
@@ -52,7 +52,7 @@ const SIZED: [&str; 9] = [
 ];
 /// Functions that make an array of the size of all their arguments together.
 const SIZED_BY_ALL: [&str; 3] = ["numpy.random.rand", "numpy.random.randn", "numpy.random.random"];
-/// Functions that keep all of what they are given.
+/// Functions that store all elements of their argument.
 const KEEPING: [&str; 5] = ["list", "tuple", "set", "sorted", "numpy.array"];
 
 /// Returns what an operator would use.
@@ -68,9 +68,10 @@ pub(crate) fn of_operator(names: &Names<'_>, binary: &ExprBinOp) -> Option<Use> 
             Some(Use { measure: Measure::Size, amount: sequence * count })
         }
         Operator::Pow => {
-            let (base, exponent) = (number(&binary.left)?, number(&binary.right)?);
+            let base = number(&binary.left)?;
+            let exponent = number(&binary.right)?;
             let whole = base.fract() == 0.0 && exponent.fract() == 0.0 && exponent > 0.0;
-            // What is not a whole number overflows and takes no room.
+            // A power of floats overflows and takes no memory.
             let bits = base.abs().log2() * exponent;
             (whole || exponent.is_infinite())
                 .then_some(Use { measure: Measure::Number, amount: bits })
@@ -83,7 +84,7 @@ pub(crate) fn of_operator(names: &Names<'_>, binary: &ExprBinOp) -> Option<Use> 
     }
 }
 
-/// How long a list or a string is that stands there.
+/// Returns the length of a literal list or string.
 fn length(expr: &Expr) -> Option<f64> {
     let length = match expr {
         Expr::List(list) => list.elts.len(),
@@ -116,12 +117,12 @@ pub(crate) fn of_call(names: &Names<'_>, paths: &[String], call: &ExprCall) -> O
     None
 }
 
-/// Returns how often a loop over this would turn.
+/// Returns how many iterations a loop over this would have.
 pub(crate) fn of_loop(names: &Names<'_>, over: &Expr) -> Option<Use> {
     Some(Use { measure: Measure::Steps, amount: steps(names, over)? })
 }
 
-/// The number of elements of a shape, which is a number or a tuple of them.
+/// Returns the number of elements of a shape, which is a number or a tuple of them.
 fn extent(names: &Names<'_>, shape: &Expr) -> Option<f64> {
     let sides = match shape {
         Expr::Tuple(tuple) => &tuple.elts,
@@ -131,7 +132,7 @@ fn extent(names: &Names<'_>, shape: &Expr) -> Option<f64> {
     sides.iter().try_fold(1.0, |size, side| Some(size * fold::number(names, side)?))
 }
 
-/// The length of a `range(…)` that stands there.
+/// Returns the length of a literal `range(…)`.
 fn steps(names: &Names<'_>, over: &Expr) -> Option<f64> {
     let Expr::Call(call) = over else { return None };
     if !names.paths(&call.func).iter().any(|path| path == "range") {

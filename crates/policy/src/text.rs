@@ -1,8 +1,8 @@
-//! Looks at the text before it is parsed: its length, its encoding, and where its lines begin.
+//! The text before it is parsed: its length, its encoding, and the offsets of its lines.
 
 use ruff_text_size::TextSize;
 
-/// Longest text that is read, the same as the longest cell.
+/// The longest text that is checked; also the longest cell.
 pub const CODE_BYTES_MAX: usize = 1 << 20;
 
 /// Characters that change the order in which a line is shown and not the order in which it runs.

@@ -1,4 +1,4 @@
-//! Goes through the tree of a text and holds every part of it against the rules.
+//! Walks the syntax tree of a text and compares every part of it with the rules.
 
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
@@ -19,15 +19,15 @@ mod parse;
 
 use loops::Loops;
 
-/// Beyond this depth or length a text is read on a stack of its own. A worker's stack of 2 MiB
-/// holds a tree of this depth many times over, in a debug build too.
+/// Beyond this depth or length a text is checked on a stack of its own. A worker's stack of 2 MiB
+/// is enough for a tree of many times this depth, in a debug build too.
 const SHALLOW_MAX: usize = 100;
 const SHORT_BYTES_MAX: usize = 16 << 10;
-/// That stack. Its pages are only taken when they are used.
+/// The size of that stack. The kernel allocates its pages only when they are used.
 const STACK_BYTES: usize = 64 << 20;
-/// How often code may stand in a line of code that stands in another.
+/// How deep code in a line of code may be nested.
 const INNER_MAX: u32 = 3;
-/// How many errors of syntax are told; the later ones mostly follow from the first.
+/// How many syntax errors are reported; the later ones mostly follow from the first.
 const SYNTAX_ERRORS_MAX: usize = 3;
 
 /// Checks a text: the `%%` lines at its beginning, and what is Python of it.
@@ -48,7 +48,7 @@ struct Part<'a, 'p> {
     policy: &'p Policy,
     code: &'a str,
     outer: Option<&'a Names<'a>>,
-    /// Where in the text all of it stands, if it is code in a line.
+    /// Its range in the text, if it is code in a line.
     at: Option<TextRange>,
     inner: u32,
 }
@@ -114,12 +114,13 @@ impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
     fn note(&mut self, rule: Option<u16>, range: TextRange, name: &str, why: Option<String>) {
         let Some(rule) = rule else { return };
         let range = self.at.unwrap_or(range);
-        let (start, end) = (range.start().to_u32(), range.end().to_u32());
+        let start = range.start().to_u32();
+        let end = range.end().to_u32();
         let rule = self.policy.rule(rule);
         self.raw.push(Raw { rule, start, end, name: name.to_owned(), why });
     }
 
-    /// Notes a module that is imported, in whatever way.
+    /// Notes a module that is imported, in any way.
     fn import(&mut self, module: &str, range: TextRange) {
         self.found(self.policy.lookup().import(module), range, module);
     }
@@ -143,7 +144,7 @@ impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
         }
     }
 
-    /// Notes a magic, and reads the code that stands on its line.
+    /// Notes a magic, and checks the code on its line.
     fn magic(&mut self, name: &str, code: &str, range: TextRange) {
         let lookup = self.policy.lookup();
         let rule = if magic::starts_program(name) { lookup.command() } else { lookup.magic(name) };
@@ -155,7 +156,9 @@ impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
             self.raw.push(too_deep());
             return;
         }
-        let (policy, outer, inner) = (self.policy, Some(self.names), self.inner + 1);
+        let policy = self.policy;
+        let outer = Some(self.names);
+        let inner = self.inner + 1;
         let at = Some(self.at.unwrap_or(range));
         Part { policy, code, outer, at, inner }.check(self.raw);
     }
@@ -209,7 +212,7 @@ impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
         self.visit_body(&each.orelse);
     }
 
-    /// A comprehension that makes a collection takes all that it goes over.
+    /// Notes a comprehension that builds a collection, which holds all that it iterates over.
     fn collected(&mut self, expr: &Expr) {
         let generators = match expr {
             Expr::ListComp(inner) => &inner.generators,

@@ -39,7 +39,7 @@ fn findings_are_printed_as_a_compiler_does() {
           |        ^^^^^^
           = instead: Read a file that was uploaded, or put the data in the code
 
-        block[dynamic-code]: eval runs code that nobody has read
+        block[dynamic-code]: eval runs code that this check cannot read
          --> a.py:4:16 (high severity)
           |
         4 | print(math.pi, eval('1'))

@@ -1,4 +1,4 @@
-//! What names stand for.
+//! What names refer to.
 
 use ruff_python_ast::{Expr, Mod, Stmt};
 use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};

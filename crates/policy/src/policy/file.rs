@@ -1,4 +1,4 @@
-//! The file of a policy: its shape, and how one builds on another.
+//! The file of a policy: its format, and how one policy extends another.
 
 use serde::Deserialize;
 
@@ -46,7 +46,7 @@ struct FileRule {
     max: Option<f64>,
 }
 
-/// One of a list of words.
+/// One of a fixed list of words.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String", bound = "T: FromWord")]
 struct Word<T>(T);
@@ -108,7 +108,7 @@ pub(super) fn parse(toml: &str) -> Result<Policy, PolicyError> {
         let shadowing = file.shadowing.map_or(Shadowing::Distrust, |word| word.0);
         return build(file.name, shadowing, file.rules);
     };
-    // A preset builds on nothing, so this goes one step and no further.
+    // A preset extends nothing, so there is only one step.
     let preset = Preset::from_name(base)
         .ok_or_else(|| PolicyError::UnknownBase { name: base.escape_debug().to_string() })?;
     let base = read(preset.source())?;
@@ -130,17 +130,17 @@ fn read(toml: &str) -> Result<File, PolicyError> {
 fn build(name: String, shadowing: Shadowing, rules: Vec<FileRule>) -> Result<Policy, PolicyError> {
     let names: usize = rules.iter().map(FileRule::size).sum();
     if rules.len() > RULES_MAX || names > NAMES_MAX {
-        let message = format!("more than {RULES_MAX} rules or {NAMES_MAX} names");
+        let message = format!("there must be at most {RULES_MAX} rules and {NAMES_MAX} names");
         return Err(PolicyError::Malformed { message });
     }
     if !is_plain(&name) {
-        let message = "`name` takes letters, digits, `-` and `_`, at most 64".to_owned();
+        let message = "`name` must be at most 64 letters, digits, `-` and `_`".to_owned();
         return Err(PolicyError::Malformed { message });
     }
     let mut checked: Vec<Rule> = Vec::new();
     for rule in rules {
         if checked.iter().any(|other| other.id == rule.id) {
-            return Err(rule.bad("there are two of this id"));
+            return Err(rule.bad("another rule has the same id"));
         }
         checked.push(rule.check()?);
     }
@@ -153,7 +153,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 impl FileRule {
-    /// Takes over what another rule of the same id says, and keeps the rest.
+    /// Replaces the fields that another rule of the same id has, and keeps the others.
     fn change(&mut self, by: Self) {
         self.kind = by.kind.or(self.kind);
         self.severity = by.severity.or(self.severity);
@@ -180,16 +180,16 @@ impl FileRule {
     fn check(self) -> Result<Rule, PolicyError> {
         let long = |text: &Option<String>| text.as_ref().is_some_and(|t| t.len() > TEXT_BYTES_MAX);
         if !is_plain(&self.id) {
-            return Err(self.bad("an id takes letters, digits, `-` and `_`, at most 64"));
+            return Err(self.bad("an id must be at most 64 letters, digits, `-` and `_`"));
         }
         if long(&self.why) || long(&self.instead) {
-            return Err(self.bad("`why` and `instead` take 1024 bytes each"));
+            return Err(self.bad("`why` and `instead` must be at most 1024 bytes each"));
         }
         let (Some(kind), Some(action), Some(severity)) = (self.kind, self.action, self.severity)
         else {
-            return Err(self.bad("`kind`, `action` and `severity` are needed"));
+            return Err(self.bad("`kind`, `action` and `severity` are required"));
         };
-        let Some(why) = self.why.clone() else { return Err(self.bad("`why` is needed")) };
+        let Some(why) = self.why.clone() else { return Err(self.bad("`why` is required")) };
         let mut names = self.names.clone().unwrap_or_default();
         names.extend(self.also.iter().cloned());
         let mut except = self.except.clone().unwrap_or_default();
@@ -211,11 +211,11 @@ impl FileRule {
     }
 }
 
-/// What is wrong with the names of a rule, if anything.
+/// Returns what is wrong with the names of a rule.
 fn problem(kind: Kind, names: &[String], max: Option<f64>) -> Option<String> {
     let known: &[&str] = match kind {
         Kind::Import | Kind::Call | Kind::Attribute | Kind::Path | Kind::Magic => {
-            return names.is_empty().then(|| "`names` is needed".to_owned());
+            return names.is_empty().then(|| "`names` is required".to_owned());
         }
         Kind::Loop | Kind::Syntax => &[],
         Kind::Dynamic => &["import", "attribute", "name"],
@@ -229,7 +229,7 @@ fn problem(kind: Kind, names: &[String], max: Option<f64>) -> Option<String> {
         ],
     };
     if kind == Kind::Resource && !max.is_some_and(|max| max >= 0.0) {
-        return Some("`max` is needed".to_owned());
+        return Some("`max` is required".to_owned());
     }
     let stray = names.iter().find(|name| !known.contains(&name.as_str()))?;
     Some(format!("`{}` is none of {}", stray.escape_debug(), known.join(", ")))

@@ -30,12 +30,12 @@ impl Dynamic {
 /// All rules by what they look at. Rules are numbered as in the policy.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
-    /// Modules; without a number where an exception was made.
+    /// Modules; `None` for an exception.
     imports: HashMap<String, Option<u16>>,
     import_other: Option<u16>,
     calls: HashMap<String, u16>,
     call_prefixes: Vec<(String, u16)>,
-    /// Methods of whatever it may be: `.to_sql`.
+    /// Methods of any object: `.to_sql`.
     methods: HashMap<String, u16>,
     attributes: HashMap<String, u16>,
     dynamic: [Option<u16>; 3],
@@ -53,7 +53,7 @@ pub(crate) struct Lookup {
 impl Lookup {
     pub(crate) fn new(rules: &[Rule]) -> Self {
         let mut lookup = Self::default();
-        // Weaker ones first, so that where two rules have the same name the stronger one stays.
+        // Weaker actions first, so that of two rules with the same name the stronger one remains.
         let mut order: Vec<u16> = (0..rules.len() as u16).collect();
         order.sort_by_key(|index| rules[usize::from(*index)].action);
         for index in order {
@@ -90,7 +90,7 @@ impl Lookup {
             }
             (Kind::Dynamic, Some(number)) => {
                 for what in [Dynamic::Import, Dynamic::Attribute, Dynamic::Name] {
-                    if speaks_of(rule, what.name()) {
+                    if covers(rule, what.name()) {
                         self.dynamic[what as usize] = Some(number);
                     }
                 }
@@ -99,14 +99,14 @@ impl Lookup {
             (Kind::Loop, Some(number)) => self.endless = Some(number),
             (Kind::Resource, Some(number)) => {
                 let measures = Measure::ALL.into_iter();
-                let meant = measures.filter(|measure| speaks_of(rule, measure.name()));
-                self.resources.extend(meant.map(|measure| (measure, number)));
+                let covered = measures.filter(|measure| covers(rule, measure.name()));
+                self.resources.extend(covered.map(|measure| (measure, number)));
             }
             (Kind::Shell, Some(number)) => {
-                if speaks_of(rule, "command") {
+                if covers(rule, "command") {
                     self.command = Some(number);
                 }
-                if speaks_of(rule, "autocall") {
+                if covers(rule, "autocall") {
                     self.autocall = Some(number);
                 }
             }
@@ -190,7 +190,7 @@ impl Lookup {
         self.autocall
     }
 
-    /// Finds the strongest rule that finds this amount too much.
+    /// Finds the strongest rule whose maximum this amount exceeds.
     pub(crate) fn resource(&self, rules: &[Rule], measure: Measure, amount: f64) -> Option<u16> {
         let matching = self.resources.iter().filter(|(own, _)| *own == measure);
         let over = matching.filter(|(_, rule)| amount > rules[usize::from(*rule)].max);
@@ -199,11 +199,11 @@ impl Lookup {
 
     /// Finds the strongest rule for a path of a file.
     pub(crate) fn path(&self, rules: &[Rule], path: &str) -> Option<u16> {
-        let speaks = |rule: &Rule| {
+        let covers = |rule: &Rule| {
             rule.names.iter().any(|prefix| lies_below(path, prefix))
                 && !rule.except.iter().any(|prefix| lies_below(path, prefix))
         };
-        self.paths.iter().copied().rfind(|rule| speaks(&rules[usize::from(*rule)]))
+        self.paths.iter().copied().rfind(|rule| covers(&rules[usize::from(*rule)]))
     }
 
     pub(crate) fn has_paths(&self) -> bool {
@@ -226,13 +226,14 @@ fn add_names(
     }
 }
 
-/// A rule without names speaks of everything of its kind.
-fn speaks_of(rule: &Rule, name: &str) -> bool {
+/// Whether a rule covers a name. One without names covers everything of its kind.
+fn covers(rule: &Rule, name: &str) -> bool {
     rule.names.is_empty() || rule.names.iter().any(|own| own == name)
 }
 
-/// Whether a path lies below a prefix, by whole names. `..` means any way up, and `/` any path from
-/// the root; a way up is never below anything else, since nobody knows where it leads.
+/// Whether a path is below a prefix, by whole names. The prefix `..` matches every path with `..`,
+/// and `/` every absolute path. A path with `..` matches no other prefix, since where it leads is
+/// unknown.
 fn lies_below(path: &str, prefix: &str) -> bool {
     let goes_up = path.split('/').any(|part| part == "..");
     if prefix == ".." || goes_up {

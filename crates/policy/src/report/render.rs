@@ -37,8 +37,8 @@ fn one(out: &mut String, finding: &Finding, line: &str, name: &str) {
     out.push('\n');
 }
 
-/// The part of a line that is shown, and how many characters of it stand before the place. Control
-/// characters are shown as one plain character, so that a text cannot steer a terminal.
+/// Returns the part of a line that is shown, and how many characters of it are before the finding.
+/// Control characters are replaced, so that a text cannot control a terminal.
 fn window(line: &str, place: usize) -> (String, usize) {
     let start = if place + 20 > SHOWN_CHARS_MAX { place - 20 } else { 0 };
     let shown = line.chars().skip(start).take(SHOWN_CHARS_MAX).map(plain).collect::<String>();

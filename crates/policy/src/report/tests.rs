@@ -18,7 +18,7 @@ fn a_report_is_printed_as_a_compiler_does() {
           |        ^^
           = instead: Use math, json, datetime, re, collections, itertools, functools, statistics, decimal, fractions, string, textwrap or random
 
-        block[dynamic-code]: eval runs code that nobody has read
+        block[dynamic-code]: eval runs code that this check cannot read
          --> a.py:3:16 (critical severity)
           |
         3 | x = 'é'; print(eval("1"))
@@ -41,7 +41,7 @@ fn a_model_is_told_what_to_change() {
     expect![[r"
         The code was not run. What has to change:
         - line 1, column 8, `os` (import): the module os is not on the list of this policy. Instead: Use math, json, datetime, re, collections, itertools, functools, statistics, decimal, fractions, string, textwrap or random.
-        - line 3, column 16, `eval` (dynamic-code): eval runs code that nobody has read. Instead: Write the code itself; for a value from a text use int, float or json.loads.
+        - line 3, column 16, `eval` (dynamic-code): eval runs code that this check cannot read. Instead: Write the code itself; for a value from a text use int, float or json.loads.
         - line 4, column 1, `while True` (endless-loop): this loop has no way out. Instead: Give it a condition that ends, or a break."]].assert_eq(&report.feedback());
     let headlines = report.headlines();
     assert_eq!(
@@ -73,11 +73,12 @@ fn the_strongest_finding_is_kept_among_many() {
 #[test]
 fn two_policies_together_are_as_strong_as_the_stronger() {
     let code = "import socket\nx = input()\neval('1')\n";
-    let (data, open) = (Policy::preset(Preset::Data), Policy::preset(Preset::Open));
+    let data = Policy::preset(Preset::Data);
+    let open = Policy::preset(Preset::Open);
     let both = open.check(code).join(data.check(code));
     assert_eq!(both.verdict, Action::Block);
-    let told: Vec<_> = both.findings.iter().map(|f| (f.line, f.action)).collect();
-    assert_eq!(told, [(1, Action::Block), (2, Action::Warn), (3, Action::Block)]);
+    let found: Vec<_> = both.findings.iter().map(|f| (f.line, f.action)).collect();
+    assert_eq!(found, [(1, Action::Block), (2, Action::Warn), (3, Action::Block)]);
     assert_eq!(data.check(code).join(open.check(code)), both);
 }
 

@@ -7,10 +7,10 @@ use super::Checker;
 use crate::policy::{Dynamic, Shadowing};
 use crate::{fold, resources};
 
-/// How many arguments are looked at for a path.
+/// How many arguments are searched for a path.
 const ARGUMENTS_MAX: usize = 4;
 
-/// What opens or changes files by a path, by its last name.
+/// Functions that open or change files by a path, by their last name.
 const FILE_FUNCTIONS: [&str; 41] = [
     "open",
     "Path",
@@ -54,7 +54,7 @@ const FILE_FUNCTIONS: [&str; 41] = [
     "write_text",
     "isfile",
 ];
-/// What looks an attribute up by a name, and where among the arguments that stands.
+/// Functions that look an attribute up by name, and the position of that argument.
 const LOOKUPS: [(&str, usize); 7] = [
     ("getattr", 1),
     ("setattr", 1),
@@ -66,7 +66,7 @@ const LOOKUPS: [(&str, usize); 7] = [
 ];
 
 impl Checker<'_, '_, '_> {
-    /// Notes functions that are taken in hand, whether they are called there or not.
+    /// Notes functions that are referred to, whether they are called there or not.
     pub(super) fn reference(&mut self, paths: &[String], range: TextRange) {
         for path in paths {
             self.found(self.policy.lookup().call(path), range, path);
@@ -76,7 +76,8 @@ impl Checker<'_, '_, '_> {
     pub(super) fn name(&mut self, expr: &Expr, id: &str) {
         let paths = self.names.paths(expr);
         self.reference(&paths, expr.range());
-        // `__builtins__` and its like are names and attributes; `os` as a name is an import's affair.
+        // `__builtins__` and its like are names and attributes; `os` as a name is an import's
+        // affair.
         if id.starts_with("__") {
             self.found(self.policy.lookup().attribute(id), expr.range(), id);
         }
@@ -85,7 +86,7 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    /// Notes the built-in function that a bound name may still stand for.
+    /// Notes the built-in function that a bound name may still refer to.
     fn built_in(&mut self, paths: &[String], id: &str, range: TextRange) {
         if !paths.iter().any(|path| path == id) {
             self.found(self.policy.lookup().call(id), range, id);

@@ -1,4 +1,4 @@
-//! Which loops have a way out.
+//! Finds loops that never end.
 
 use ruff_python_ast::{CmpOp, Expr, Number, UnaryOp};
 
@@ -15,7 +15,7 @@ enum Frame {
     Function,
 }
 
-/// The furthest way out that was seen.
+/// The furthest exit of a loop that was seen.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Left {
     Nothing,
@@ -32,7 +32,7 @@ impl Loops {
         self.frames.push(Frame::Function);
     }
 
-    /// Comes to the end of a loop or function; says whether it was a loop that cannot end.
+    /// Leaves a loop or function; returns whether it was a loop that never ends.
     pub(super) fn leave(&mut self) -> bool {
         let Some(Frame::Loop { endless, left }) = self.frames.pop() else { return false };
         if left == Left::Function {
@@ -45,8 +45,8 @@ impl Loops {
         self.mark(Left::Loop);
     }
 
-    /// Notes what ends all loops of the function: `return`, `raise`, and `yield`, since whoever
-    /// takes the values decides how many.
+    /// Notes what ends all loops of the function: `return`, `raise`, and `yield`, since the
+    /// consumer of a generator decides how many values it takes.
     pub(super) fn leave_function(&mut self) {
         self.mark(Left::Function);
     }
@@ -60,7 +60,7 @@ impl Loops {
     }
 }
 
-/// Whether a condition holds for ever by what stands there.
+/// Whether a condition is constant and true.
 pub(super) fn always_true(test: &Expr) -> bool {
     match test {
         Expr::BooleanLiteral(literal) => literal.value,
@@ -92,7 +92,7 @@ fn always_false(test: &Expr) -> bool {
     }
 }
 
-/// Whether what a loop goes over has no end.
+/// Whether a loop is over an infinite iterator.
 pub(super) fn never_ends(names: &Names<'_>, over: &Expr) -> bool {
     let Expr::Call(call) = over else { return false };
     let arguments = call.arguments.args.len() + call.arguments.keywords.len();

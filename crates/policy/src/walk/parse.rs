@@ -1,4 +1,4 @@
-//! From a text to a tree, whatever the text.
+//! Parses any text into a syntax tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,16 +7,16 @@ use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
 use crate::depth::Bound;
 
-/// What a line begins with that IPython takes for itself wherever a statement can stand. Lines with
-/// one `%` or `!` can stand in more places and are not among them.
+/// The beginnings of lines that IPython handles itself wherever a statement is allowed. Lines with
+/// one `%` or `!` are allowed in more places and are not among them.
 const ESCAPES: [&str; 6] = ["?", ",", ";", "/", "!!", "%%"];
 
-/// Returns the tree of a text, or nothing if the parser gives up on it.
+/// Returns the tree of a text; `None` if the parser fails.
 ///
-/// What is Python is read as Python, as the kernel does; only what is not is read once more with
-/// IPython's lines. The parser then panics where such a line follows a bracket that was never
-/// closed, which a test with generated programs found, so those are left as they are. Should there
-/// be more of the kind, the text is refused and the server goes on.
+/// A text is parsed as Python first, as the kernel does; only one with syntax errors is parsed
+/// again with IPython's lines. The parser then panics if such a line follows a bracket that was
+/// never closed, so such texts keep their syntax errors. If the parser panics on another text,
+/// `catch_unwind` turns that into `None`, and the text is refused.
 pub(super) fn parse(code: &str, bound: Bound) -> Option<Parsed<Mod>> {
     let plain = parse_as(code, Mode::Module)?;
     if plain.has_no_syntax_errors() || (bound.unclosed && has_escapes(code)) {
@@ -28,7 +28,7 @@ pub(super) fn parse(code: &str, bound: Bound) -> Option<Parsed<Mod>> {
 
 fn parse_as(code: &str, mode: Mode) -> Option<Parsed<Mod>> {
     let parsing = || parse_unchecked(code, ParseOptions::from(mode));
-    // The parser keeps nothing from one text to the next, so none of it can be left half done.
+    // The parser keeps no state from one text to the next, so a panic leaves nothing inconsistent.
     catch_unwind(AssertUnwindSafe(parsing)).ok()
 }
 

@@ -4,7 +4,7 @@
 
 use silica_policy::{Action, Policy, Preset};
 
-/// As many as the check is promised to stand.
+/// How many programs are generated.
 const PROGRAMS: u32 = 1_000;
 const STATEMENTS_MAX: u32 = 30;
 const DEPTH_MAX: u32 = 6;
@@ -86,7 +86,8 @@ fn expression(dice: &mut Dice, depth: u32) -> String {
     }
     let below = depth - 1;
     let mut inner = || expression(dice, below);
-    let (a, b) = (inner(), inner());
+    let a = inner();
+    let b = inner();
     match dice.roll(12) {
         0 => format!("{a}.{}", dice.pick(&ATTRIBUTES)),
         1 => format!("{}({a}, {b})", dice.pick(&NAMES)),

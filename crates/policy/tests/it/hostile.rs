@@ -1,4 +1,4 @@
-//! Texts made to overflow the stack or the patience of whoever reads them.
+//! Texts made to overflow the stack of the check, or to take too long.
 
 use silica_policy::{CODE_BYTES_MAX, Policy, Preset};
 

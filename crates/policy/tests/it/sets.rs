@@ -7,7 +7,7 @@ struct Sample {
     code: String,
 }
 
-/// Takes a set apart; what stands before the first label says what it is.
+/// Splits a set into labelled texts; the text before the first label describes the set.
 fn samples(set: &str) -> Vec<Sample> {
     let parts = set.split("\n### ").skip(1);
     let sample = |part: &str| {
@@ -29,8 +29,8 @@ fn every_labelled_violation_of_strict_is_found() {
         for rule in rules.split(' ') {
             let found = report.findings.iter().any(|finding| finding.rule == rule);
             if !found || report.verdict != Action::Block {
-                let told: Vec<_> = report.findings.iter().map(|f| &f.rule).collect();
-                missed.push(format!("{label}: {rule} is not in {told:?}"));
+                let found: Vec<_> = report.findings.iter().map(|f| &f.rule).collect();
+                missed.push(format!("{label}: {rule} is not in {found:?}"));
             }
         }
     }

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 /// Names the data directory in which the program started again is to write.
 const DIRECTORY: &str = "SILICA_STORE_TEST_DIRECTORY";
 const ROUNDS: usize = 24;
-/// Threads that write at once, so that transactions are shared. Every other one is answered when
-/// what it asked for is in the file, the rest when it is promised.
+/// Threads that write at once, so that transactions are shared. Every other one is answered after
+/// the commit, the rest when their writes are in the journal.
 const WRITERS: usize = 4;
 /// How long an execution takes.
 const PACE: Duration = Duration::from_millis(1);

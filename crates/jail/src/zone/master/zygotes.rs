@@ -1,5 +1,5 @@
-//! Zygotes in the master's tables: their packets, the ends of their children, and starting, replacing
-//! and restarting them.
+//! Zygotes in the master's tables: their packets, the ends of their children, and starting,
+//! replacing and restarting them.
 
 use std::io;
 use std::time::Instant;
