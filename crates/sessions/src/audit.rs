@@ -6,9 +6,9 @@ use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
 use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant, Write};
 
+use crate::approval::Checked;
 use crate::cell::CellEnd;
 use crate::command::CommandEnded;
-use crate::review::Checked;
 use crate::session::Session;
 
 /// What writes that something begins; it must not begin before that is written.

@@ -1,20 +1,22 @@
 //! A command of a session: a process, its log, its input, its end.
 
+mod pump;
+mod start;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use silica_engine::{
-    CommandEnd, CommandEvent, CommandExit, CommandHandle, CommandInput, HeadTail, TerminalSize,
-};
+use silica_engine::{CommandEnd, CommandExit, CommandHandle, CommandInput, HeadTail, TerminalSize};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::watch;
 
-use crate::audit;
 use crate::error::SessionError;
-use crate::log::{Decoder, Event, EventLog, Text};
+use crate::event_log::{Event, EventLog};
 use crate::session::Session;
+
+use pump::Pump;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -68,13 +70,6 @@ pub enum CommandOutcome {
     /// With the whole sandbox.
     SandboxDied,
 }
-
-/// SIGTERM and SIGKILL, the same on every Linux.
-const TERM: i32 = 15;
-const KILL: i32 = 9;
-
-/// How long a command that has run out of time may take to end by itself.
-const GRACE: Duration = Duration::from_secs(2);
 
 impl CommandOutcome {
     /// Its name in JSON.
@@ -264,93 +259,5 @@ impl Command {
         }
         let failed = |error| SessionError::Bad(format!("the terminal cannot be resized: {error}"));
         self.handle.resize(size).map_err(failed)
-    }
-}
-
-/// Carries what a command says into its log until it has ended.
-struct Pump {
-    session: Arc<Session>,
-    command: Arc<Command>,
-    stdout: HeadTail,
-    stderr: HeadTail,
-    started: Instant,
-    deadline: Option<Instant>,
-    timed_out: bool,
-}
-
-impl Pump {
-    async fn run(mut self, mut process: silica_engine::Command, ticket: Ticket) {
-        let log = Arc::clone(&self.command.log);
-        let (mut out, mut err) = (Decoder::default(), Decoder::default());
-        let end = loop {
-            let event = tokio::select! {
-                biased;
-                () = expired(self.deadline) => {
-                    self.stop().await;
-                    continue;
-                }
-                // A client that reads slowly slows the command down, and nobody else.
-                event = next(&log, &mut process) => event,
-            };
-            match event {
-                Some(CommandEvent::Stdout(bytes)) => {
-                    self.stdout.push(&bytes);
-                    say(&log, out.text(&bytes), Event::Stdout);
-                }
-                Some(CommandEvent::Stderr(bytes)) => {
-                    self.stderr.push(&bytes);
-                    say(&log, err.text(&bytes), Event::Stderr);
-                }
-                Some(CommandEvent::Ended(end)) => break end,
-                None => break process.handle().wait().await,
-            }
-        };
-        say(&log, out.finish(), Event::Stdout);
-        say(&log, err.finish(), Event::Stderr);
-        let ended = Arc::new(CommandEnded {
-            outcome: CommandOutcome::of(end, self.timed_out),
-            stdout: self.stdout,
-            stderr: self.stderr,
-            duration: self.started.elapsed(),
-        });
-        let output = ended.stdout.total() + ended.stderr.total();
-        audit::finish(self.session.store(), ticket, &audit::of_command(&ended));
-        self.command.phase.send_replace(CommandPhase::Done(ended));
-        log.push(Event::Done);
-        self.session.command_ended(output);
-    }
-
-    /// Time is up: asked to end first, killed when it comes to that again.
-    async fn stop(&mut self) {
-        let signal = if self.timed_out { KILL } else { TERM };
-        // It may have ended meanwhile, which is what is wanted.
-        let _ = self.command.handle.signal(signal).await;
-        self.deadline = if self.timed_out { None } else { Some(Instant::now() + GRACE) };
-        self.timed_out = true;
-    }
-}
-
-async fn expired(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// How often it is looked whether a reader has given up.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-async fn next(log: &EventLog, process: &mut silica_engine::Command) -> Option<CommandEvent> {
-    while !log.has_room() {
-        let room = std::future::poll_fn(|context| log.poll_room(context));
-        // Asked again after a while, because nobody tells when a reader has given up.
-        let _ = tokio::time::timeout(LOOK_AGAIN, room).await;
-    }
-    process.next().await
-}
-
-fn say(log: &EventLog, text: String, event: fn(Text) -> Event) {
-    if !text.is_empty() {
-        log.push(event(Text::Utf8(text.into())));
     }
 }

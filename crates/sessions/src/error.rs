@@ -5,8 +5,8 @@ use silica_engine::{CommandError, EngineError, FileError, InputError, KernelErro
 use silica_store::StoreError;
 use silica_store::approvals::State;
 
-use crate::admission::Refusal;
-use crate::review::Checked;
+use crate::approval::Checked;
+use crate::fairness::Refusal;
 use crate::session::EndReason;
 
 /// Why something could not be done.

@@ -4,30 +4,31 @@
 //! Everything that runs is queued, takes its turn, is written to the audit log before it begins and
 //! after it ends, and can be watched through an [`EventLog`]. Nothing here knows of HTTP.
 
-mod admission;
+mod approval;
 mod audit;
+mod busy_poll;
 mod cell;
 mod command;
+mod create;
+mod ending;
 mod error;
+mod event_log;
+mod fairness;
 mod kernel;
-mod log;
-mod review;
+mod run_once;
 mod session;
 mod sessions;
-mod usage;
-mod wakeful;
-mod watch;
+mod statistics;
 
-pub use admission::{Admission, Capacity, Load, Quota, Refusal};
+pub use approval::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
 pub use cell::{Cell, CellEnd, CellPhase, CellRequest, KernelState};
 pub use command::{Command, CommandEnded, CommandOutcome, CommandPhase, CommandRequest, What};
+pub use create::{Create, limits_json};
 pub use error::SessionError;
+pub use event_log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
+pub use fairness::{Admission, Capacity, Load, Quota, Refusal};
 pub use kernel::{KernelInfo, KernelPhase};
-pub use log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
-pub use review::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
-pub use session::{EndReason, LifeChange, Session, SessionInfo};
-pub use sessions::{
-    Create, Numbers, Observer, RunReport, RunRequest, Sessions, SessionsOptions, limits_json,
-};
-pub use usage::Sample;
-pub use watch::{Watcher, Watching};
+pub use run_once::{RunReport, RunRequest};
+pub use session::{EndReason, LifeChange, Sample, Session, SessionInfo, Watcher, Watching};
+pub use sessions::{Sessions, SessionsOptions};
+pub use statistics::{Numbers, Observer};

@@ -1,9 +1,9 @@
 //! One live sandbox of one owner: what is in it, how long it lives, how it ends.
 
-mod cells;
-mod commands;
 mod files;
-mod kernels;
+mod life;
+mod usage;
+mod watcher;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,88 +11,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Created, Sandbox, Snapshot, TierError};
+use silica_engine::{Created, Sandbox, Snapshot};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
-use crate::admission::{Admission, Place};
-use crate::cell::{Cell, CellPhase};
-use crate::command::{Command, CommandPhase};
+use crate::approval::Review;
+use crate::cell::Cell;
+use crate::command::Command;
 use crate::error::SessionError;
-use crate::kernel::{KernelHandle, KernelInfo, KernelPhase};
-use crate::review::Review;
-use crate::sessions::Numbers;
-use crate::usage::{Sample, Samples};
-use crate::watch::{WATCHES_MAX, Watcher};
+use crate::fairness::{Admission, Place};
+use crate::kernel::{KernelHandle, KernelInfo};
+use crate::statistics::Numbers;
+
+pub use life::{EndReason, LifeChange};
+pub use usage::Sample;
+use usage::Samples;
+use watcher::WATCHES_MAX;
+pub use watcher::{Watcher, Watching};
 
 /// Kernels of one sandbox.
-const KERNELS_MAX: usize = 16;
+pub(crate) const KERNELS_MAX: usize = 16;
 
 /// Cells and commands that have ended and are kept, of each; and the bytes of all together.
-const KEPT_MAX: usize = 100;
-const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// How long the ends of cells and commands are waited for when their sandbox ends.
-const END_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long somebody else's ending of a sandbox is waited for.
-const GONE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Why a sandbox has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
-    /// Its owner ended it.
-    Deleted,
-    /// Its time was up.
-    Expired,
-    /// Nobody used it.
-    Idle,
-    /// It had run as many cells as it may.
-    MaxCells,
-    /// All of it was killed for lack of memory.
-    OutOfMemory,
-    /// It ended by itself, or was killed from outside.
-    Died,
-    /// The server went down.
-    Shutdown,
-}
-
-impl EndReason {
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Deleted => "deleted",
-            Self::Expired => "expired",
-            Self::Idle => "idle",
-            Self::MaxCells => "max_cells",
-            Self::OutOfMemory => "out_of_memory",
-            Self::Died => "died",
-            Self::Shutdown => "shutdown",
-        }
-    }
-
-    /// What happened, for people.
-    pub fn explain(self) -> &'static str {
-        match self {
-            Self::Deleted => "its owner deleted it",
-            Self::Expired => "its time was up",
-            Self::Idle => "nobody used it for longer than its idle time",
-            Self::MaxCells => "it has run as many cells as it may",
-            Self::OutOfMemory => "it was killed for using more memory than it may",
-            Self::Died => "it ended by itself or was killed from outside",
-            Self::Shutdown => "the server was shut down",
-        }
-    }
-}
-
-/// How a life is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LifeChange {
-    /// It becomes longer, or stays as it is.
-    Extend,
-    /// It becomes longer or shorter.
-    Set,
-}
+pub(crate) const KEPT_MAX: usize = 100;
+pub(crate) const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What a session is made with.
 #[derive(Debug)]
@@ -146,42 +88,42 @@ pub struct SessionInfo {
 /// A live sandbox of one owner.
 #[derive(Debug)]
 pub struct Session {
-    terms: Terms,
-    sandbox: Sandbox,
-    store: Store,
-    admission: Admission,
-    numbers: Arc<Numbers>,
-    review: Review,
-    created_at: Timestamp,
-    cells_asked: AtomicU64,
-    cells_run: AtomicU64,
+    pub(crate) terms: Terms,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) store: Store,
+    pub(crate) admission: Admission,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) review: Review,
+    pub(crate) created_at: Timestamp,
+    pub(crate) cells_asked: AtomicU64,
+    pub(crate) cells_run: AtomicU64,
     /// Whether files were changed from outside since they were last noted.
-    files_touched: AtomicBool,
-    snapshot: tokio::sync::Mutex<Option<Snapshot>>,
-    watches: Arc<Semaphore>,
-    ended: watch::Sender<Option<EndReason>>,
+    pub(crate) files_touched: AtomicBool,
+    pub(crate) snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    pub(crate) watches: Arc<Semaphore>,
+    pub(crate) ended: watch::Sender<Option<EndReason>>,
     /// Whether nobody finds it any more.
-    gone: watch::Sender<bool>,
-    inner: Mutex<Inner>,
+    pub(crate) gone: watch::Sender<bool>,
+    pub(crate) inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    expires: Instant,
-    expires_at: Timestamp,
-    last_used: Instant,
-    kernels: Vec<Arc<KernelHandle>>,
-    next_kernel: u64,
-    cells: VecDeque<Arc<Cell>>,
+pub(crate) struct Inner {
+    pub(crate) expires: Instant,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) last_used: Instant,
+    pub(crate) kernels: Vec<Arc<KernelHandle>>,
+    pub(crate) next_kernel: u64,
+    pub(crate) cells: VecDeque<Arc<Cell>>,
     /// What those of them cost that have ended.
-    kept_bytes: usize,
-    commands: VecDeque<Arc<Command>>,
-    next_command: u64,
+    pub(crate) kept_bytes: usize,
+    pub(crate) commands: VecDeque<Arc<Command>>,
+    pub(crate) next_command: u64,
     /// No more than there are places for watches.
-    watchers: Vec<Arc<Watcher>>,
-    next_watcher: u64,
-    samples: Samples,
-    sampled: Instant,
+    pub(crate) watchers: Vec<Arc<Watcher>>,
+    pub(crate) next_watcher: u64,
+    pub(crate) samples: Samples,
+    pub(crate) sampled: Instant,
 }
 
 impl Session {
@@ -234,7 +176,7 @@ impl Session {
         session
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         // Each change is one assignment; a panic elsewhere leaves nothing halfway.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,28 +198,6 @@ impl Session {
 
     pub(crate) fn watches(&self) -> &Arc<Semaphore> {
         &self.watches
-    }
-
-    pub(crate) fn add_watcher(&self, make: impl FnOnce(String) -> Watcher) -> Arc<Watcher> {
-        let mut inner = self.lock();
-        let watcher = Arc::new(make(format!("w{}", inner.next_watcher)));
-        inner.next_watcher += 1;
-        inner.watchers.push(Arc::clone(&watcher));
-        watcher
-    }
-
-    /// A watcher.
-    pub fn watcher(&self, id: &str) -> Result<Arc<Watcher>, SessionError> {
-        self.use_it()?;
-        let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoWatcher(id.to_owned()))
-    }
-
-    /// Ends a watcher.
-    pub fn delete_watcher(&self, id: &str) -> Result<(), SessionError> {
-        self.watcher(id)?;
-        self.lock().watchers.retain(|watcher| watcher.id != id);
-        Ok(())
     }
 
     /// The most bytes its files may hold.
@@ -303,7 +223,7 @@ impl Session {
     }
 
     /// Refuses if nothing new is started here any more.
-    fn start_something(&self) -> Result<(), SessionError> {
+    pub(crate) fn start_something(&self) -> Result<(), SessionError> {
         if self.admission.is_closed() {
             return Err(SessionError::ShuttingDown);
         }
@@ -311,7 +231,7 @@ impl Session {
     }
 
     /// Refuses if it has ended; otherwise notes that it is in use.
-    fn use_it(&self) -> Result<(), SessionError> {
+    pub(crate) fn use_it(&self) -> Result<(), SessionError> {
         if let Some(reason) = *self.ended.borrow() {
             return Err(SessionError::Ended { id: self.id().to_string(), reason });
         }
@@ -334,160 +254,6 @@ impl Session {
             cells_run: self.cells_run.load(Ordering::Relaxed),
             kernels: inner.kernels.iter().map(|kernel| kernel.info()).collect(),
             ended: *self.ended.borrow(),
-        }
-    }
-
-    /// Has it live this long from now: at least, or exactly.
-    pub(crate) async fn set_life(
-        &self,
-        ttl: Duration,
-        change: LifeChange,
-    ) -> Result<Timestamp, SessionError> {
-        self.use_it()?;
-        let expires_at = {
-            let mut inner = self.lock();
-            let expires = Instant::now() + ttl;
-            if expires > inner.expires || change == LifeChange::Set {
-                inner.expires = expires;
-                inner.expires_at = Timestamp::now().after(ttl);
-            }
-            inner.expires_at
-        };
-        self.store.sandboxes().set_expiry(self.id(), Some(expires_at)).await?;
-        Ok(expires_at)
-    }
-
-    /// Why it should be ended now, if it should.
-    pub(crate) fn overdue(&self) -> Option<EndReason> {
-        let (inner, now) = (self.lock(), Instant::now());
-        if now >= inner.expires {
-            return Some(EndReason::Expired);
-        }
-        let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
-        let busy = inner.cells.iter().any(waits)
-            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
-            || inner
-                .commands
-                .iter()
-                .any(|command| matches!(command.phase(), CommandPhase::Running));
-        let idle = self.terms.idle.is_some_and(|idle| now >= inner.last_used + idle);
-        let spent = self.cells_run.load(Ordering::Relaxed) >= self.terms.max_cells;
-        match (busy, spent, idle) {
-            (false, true, _) => Some(EndReason::MaxCells),
-            (false, false, true) => Some(EndReason::Idle),
-            (true, _, _) | (false, false, false) => None,
-        }
-    }
-
-    /// What it uses now.
-    pub fn usage(&self) -> Sample {
-        let usage = self.sandbox.usage();
-        let (disk_bytes, files) = self.sandbox.files().space();
-        Sample {
-            at: Timestamp::now(),
-            cpu_ms: usage.cpu_us.map(|cpu| cpu / 1000),
-            memory_bytes: usage.memory_bytes,
-            memory_peak_bytes: usage.memory_peak_bytes,
-            disk_bytes,
-            files,
-        }
-    }
-
-    /// What it used over the last hour.
-    pub fn samples(&self) -> Vec<Sample> {
-        self.lock().samples.all()
-    }
-
-    /// Takes a sample if the last is older than `pause`.
-    pub(crate) fn sample(&self, pause: Duration) {
-        if self.lock().sampled.elapsed() < pause {
-            return;
-        }
-        let sample = self.usage();
-        let mut inner = self.lock();
-        inner.sampled = Instant::now();
-        inner.samples.add(sample);
-    }
-
-    /// Marks it as ended; false if it was already.
-    pub(crate) fn mark_ended(&self, reason: EndReason) -> bool {
-        self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
-            ended.get_or_insert(reason);
-            first
-        })
-    }
-
-    pub(crate) fn mark_gone(&self) {
-        self.gone.send_replace(true);
-    }
-
-    /// Waits until nobody finds it any more, which somebody else sees to.
-    pub(crate) async fn gone(&self) {
-        let mut gone = self.gone.subscribe();
-        // Bounded as what is waited for is.
-        let _ = tokio::time::timeout(GONE_PATIENCE, gone.wait_for(|gone| *gone)).await;
-    }
-
-    /// Waits until it has ended, or is about to.
-    pub async fn ended(&self) {
-        let mut ended = self.ended.subscribe();
-        // The sender lives in this very session.
-        let _ = ended.wait_for(Option::is_some).await;
-    }
-
-    /// Why it has ended, if it has.
-    pub fn end_reason(&self) -> Option<EndReason> {
-        *self.ended.borrow()
-    }
-
-    /// Kills everything in it.
-    pub(crate) async fn kill(&self) {
-        self.complain(self.sandbox.kill().await, "a sandbox could not be killed");
-        // For its owner it is gone; for the server it counts until it has been cleared away.
-        self.terms.place.give_back_to_key();
-    }
-
-    fn complain(&self, end: Result<(), TierError>, words: &str) {
-        match end {
-            // A zone that has gone took everything along.
-            Ok(()) | Err(TierError::Gone) => {}
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, sandbox = %self.id(), "{words}");
-            }
-        }
-    }
-
-    /// Clears it away once it has been killed; returns when nothing is left.
-    pub(crate) async fn take_down(&self) {
-        let (kernels, cells, commands) = {
-            let mut inner = self.lock();
-            inner.watchers.clear();
-            let kernels = std::mem::take(&mut inner.kernels);
-            (kernels, inner.cells.clone(), inner.commands.clone())
-        };
-        self.complain(self.sandbox.destroy().await, "a sandbox could not be ended");
-        // What ran has ended with the sandbox and finds out by itself, and so says what is true.
-        for kernel in &kernels {
-            kernel.close_after_cell();
-        }
-        let last_words = || async {
-            for cell in &cells {
-                // One that was never recorded leaves nothing behind.
-                let _ = cell.done().await;
-            }
-            for command in &commands {
-                command.done().await;
-            }
-        };
-        // Their records are all that is waited for; nothing runs any more.
-        if tokio::time::timeout(END_PATIENCE, last_words()).await.is_err() {
-            for kernel in &kernels {
-                kernel.close();
-            }
-            // Whoever has not ended now never will.
-            let _ = tokio::time::timeout(END_PATIENCE, last_words()).await;
         }
     }
 }

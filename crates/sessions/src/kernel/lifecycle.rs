@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use silica_engine::{FileError, FileKind, GuestPath, Kernel, Setup};
 
-use super::{KERNELS_MAX, Session};
+use super::{KernelHandle, KernelInfo};
+use crate::create::check_environment;
 use crate::error::SessionError;
-use crate::kernel::{KernelHandle, KernelInfo};
-use crate::sessions::check_environment;
+use crate::session::{KERNELS_MAX, Session};
 
 impl Session {
-    pub(super) fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
+    pub(crate) fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
         let mut environment = self.terms.environment.clone();
         environment.extend(more.clone());
         let directory = directory.map(str::to_owned).or_else(|| self.terms.directory.clone());
         Setup { environment, arguments: Vec::new(), directory }
     }
 
-    pub(super) fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {
+    pub(crate) fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {
         let id = {
             let mut inner = self.lock();
             inner.next_kernel += 1;
@@ -76,7 +76,7 @@ impl Session {
         self.lock().kernels.iter().map(|kernel| kernel.info()).collect()
     }
 
-    pub(super) fn kernel(&self, id: Option<&str>) -> Result<Arc<KernelHandle>, SessionError> {
+    pub(crate) fn kernel(&self, id: Option<&str>) -> Result<Arc<KernelHandle>, SessionError> {
         let inner = self.lock();
         let found = match id {
             None => inner.kernels.first(),

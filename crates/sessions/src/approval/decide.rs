@@ -5,8 +5,8 @@ use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, Tenant};
 
 use super::{Review, Verdict};
-use crate::admission::Admission;
 use crate::error::SessionError;
+use crate::fairness::Admission;
 
 /// What somebody says about something that waits.
 #[derive(Clone, Debug)]

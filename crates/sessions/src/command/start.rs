@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use silica_engine::{CommandSpec, Stdin};
 use silica_store::audit::Activity;
 
-use super::{KEPT_MAX, Session};
+use super::{Command, CommandPhase, CommandRequest, What};
 use crate::audit;
-use crate::command::{Command, CommandPhase, CommandRequest, What};
+use crate::create::check_environment;
 use crate::error::SessionError;
-use crate::sessions::check_environment;
+use crate::session::{KEPT_MAX, Session};
 
 impl Session {
     /// Starts a command. Whoever asked may go away at any moment; the command then runs all the same.

@@ -20,8 +20,8 @@ use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, SandboxId, Store, Tenant};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::admission::Queued;
 use crate::error::SessionError;
+use crate::fairness::Queued;
 
 pub use decide::Word;
 pub(crate) use park::{Parked, park};

@@ -7,8 +7,8 @@ use silica_engine::{FileError, GuestPath, Notice, Reach, Watch};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 
+use super::Session;
 use crate::error::SessionError;
-use crate::session::Session;
 
 /// Watches of one sandbox at a time.
 pub(crate) const WATCHES_MAX: usize = 32;
@@ -113,5 +113,27 @@ impl Session {
         let task = tokio::spawn(gather(watching, path.clone(), Arc::clone(&gathered)));
         let task = task.abort_handle();
         Ok(self.add_watcher(|id| Watcher { id, path: path.clone(), gathered, task }))
+    }
+
+    fn add_watcher(&self, make: impl FnOnce(String) -> Watcher) -> Arc<Watcher> {
+        let mut inner = self.lock();
+        let watcher = Arc::new(make(format!("w{}", inner.next_watcher)));
+        inner.next_watcher += 1;
+        inner.watchers.push(Arc::clone(&watcher));
+        watcher
+    }
+
+    /// A watcher.
+    pub fn watcher(&self, id: &str) -> Result<Arc<Watcher>, SessionError> {
+        self.use_it()?;
+        let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
+        found.ok_or_else(|| SessionError::NoWatcher(id.to_owned()))
+    }
+
+    /// Ends a watcher.
+    pub fn delete_watcher(&self, id: &str) -> Result<(), SessionError> {
+        self.watcher(id)?;
+        self.lock().watchers.retain(|watcher| watcher.id != id);
+        Ok(())
     }
 }

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use silica_store::SandboxId;
 use tokio::sync::watch;
 
-use super::Sessions;
-use crate::session::{EndReason, Session};
-use crate::usage::Sample;
+use crate::session::{EndReason, Sample, Session};
+use crate::sessions::Sessions;
 
 /// How often it is looked whose time is up.
 const TICK: Duration = Duration::from_secs(1);
@@ -135,7 +134,7 @@ impl Drop for ClearingUp {
 }
 
 /// Ends those whose time is up and takes samples, for as long as there are sessions to look after.
-pub(super) async fn look_after(sessions: std::sync::Weak<Sessions>) {
+pub(crate) async fn look_after(sessions: std::sync::Weak<Sessions>) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -158,17 +157,17 @@ pub(super) async fn look_after(sessions: std::sync::Weak<Sessions>) {
 }
 
 /// A session that nobody has yet. Its kernels keep it alive, so it must be ended and not just dropped.
-pub(super) struct Unclaimed {
-    pub(super) sessions: Arc<Sessions>,
-    pub(super) session: Option<Arc<Session>>,
+pub(crate) struct Unclaimed {
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 impl Unclaimed {
-    pub(super) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<Session> {
         self.session.as_ref().expect("it is taken out only by what consumes this")
     }
 
-    pub(super) fn claim(mut self) -> Arc<Session> {
+    pub(crate) fn claim(mut self) -> Arc<Session> {
         self.session.take().expect("it is taken out only here")
     }
 }

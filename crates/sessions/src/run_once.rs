@@ -8,10 +8,11 @@ use silica_domain::Outcome;
 use silica_engine::GuestPath;
 use silica_store::Tenant;
 
-use super::{Create, Sessions};
+use crate::approval::PolicyChoice;
 use crate::cell::{Cell, CellEnd, CellRequest};
+use crate::create::Create;
 use crate::error::SessionError;
-use crate::review::PolicyChoice;
+use crate::sessions::Sessions;
 
 /// Code that is run once.
 #[derive(Clone, Debug)]

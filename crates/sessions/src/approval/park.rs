@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Checked, Review, Verdict};
 use crate::audit;
-use crate::cell::{Cell, CellEnd, KernelState};
+use crate::cell::{Cell, CellEnd, KernelState, end_unrecorded, give_up};
 use crate::error::SessionError;
-use crate::kernel::{Job, KernelHandle, end_unrecorded, give_up};
-use crate::log::Event;
+use crate::event_log::Event;
+use crate::kernel::{Job, KernelHandle};
 use crate::session::Session;
 
 /// A cell on its way to its kernel that waits for a person.
@@ -127,7 +127,7 @@ async fn go(
     session: &Arc<Session>,
     parked: Parked,
     record: ApprovalRecord,
-    queued: crate::admission::Queued,
+    queued: crate::fairness::Queued,
 ) {
     if Digest::of(parked.code.as_bytes()) != record.sha256 {
         tracing::error!(approval = %record.id, "the code is not the one that was approved");

@@ -9,13 +9,13 @@ use silica_engine::{CODE_BYTES_MAX, Report};
 use silica_store::StoreError;
 use silica_store::audit::Ticket;
 
-use super::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
+use super::{Cell, CellEnd, CellPhase, CellRequest, give_up};
+use crate::approval::{Parked, park};
 use crate::audit;
-use crate::cell::{Cell, CellEnd, CellPhase, CellRequest};
+use crate::create::check_environment;
 use crate::error::SessionError;
-use crate::kernel::{Job, KernelHandle, give_up};
-use crate::review::{Parked, park};
-use crate::sessions::check_environment;
+use crate::kernel::{Job, KernelHandle};
+use crate::session::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
 
 impl Session {
     /// Has a cell recorded and then queued: see [`Cell::begun`] and [`Cell::done`]. Once this has
