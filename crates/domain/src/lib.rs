@@ -1,8 +1,9 @@
-//! The nouns of Silica: limits, outcomes, results, containment, tiers. No I/O, no async, no serde.
+//! The nouns of Silica: limits, outcomes, results, containment, tiers, ids. No I/O, no async, no serde.
 //!
 //! Each boundary (wire, HTTP, command line, store) owns its own shape and converts from and to these.
 
 mod containment;
+mod ids;
 mod limits;
 mod outcome;
 mod process;
@@ -10,6 +11,7 @@ mod result;
 mod tier;
 
 pub use containment::{Containment, Enforcement, Measure};
+pub use ids::{CellId, CommandId, ItemKind, KernelId, UnknownId, WatcherId};
 pub use limits::{Limit, LimitError, LimitScope, LimitUnit, LimitValues, Limits, LimitsMax};
 pub use outcome::{LimitHit, Outcome};
 pub use process::{Exit, TerminalSize, Usage};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use silica_domain::UnknownId;
 use silica_engine::{CommandError, FileError};
 use silica_interpret::InterpretError;
 use silica_interpret::model::ModelError;
@@ -345,6 +346,12 @@ fn model_code(error: &ModelError) -> Code {
         | ModelError::Malformed(_)
         | ModelError::TooLong(_)
         | ModelError::ScriptEnded => Code::ModelFailed,
+    }
+}
+
+impl From<UnknownId> for Problem {
+    fn from(error: UnknownId) -> Self {
+        SessionError::from(error).into()
     }
 }
 

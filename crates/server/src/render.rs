@@ -99,8 +99,8 @@ pub(crate) fn cell(cell: &Cell, detail: Detail) -> Value {
 
 fn head(cell: &Cell, state: &str) -> Value {
     let mut value = json!({
-        "id": cell.id,
-        "kernel": cell.kernel,
+        "id": cell.id.to_string(),
+        "kernel": cell.kernel.to_string(),
         "state": state,
         "created_at": cell.created_at.to_string(),
     });
@@ -179,7 +179,7 @@ fn ended(end: &CellEnd, detail: Detail) -> Map<String, Value> {
 
 pub(crate) fn command(command: &Command, detail: Detail) -> Value {
     let mut value = json!({
-        "id": command.id,
+        "id": command.id.to_string(),
         "command": command.shown,
         "process_id": command.process_id(),
         "created_at": command.created_at.to_string(),
@@ -203,9 +203,9 @@ pub(crate) fn command(command: &Command, detail: Detail) -> Value {
 
 pub(crate) fn kernel(kernel: &KernelInfo) -> Value {
     json!({
-        "id": kernel.id,
+        "id": kernel.id.to_string(),
         "state": kernel.phase.name(),
-        "cell": kernel.cell,
+        "cell": kernel.cell.map(|cell| cell.to_string()),
         "cells_run": kernel.cells_run,
         "restarts": kernel.restarts,
         "created_at": kernel.created_at.to_string(),

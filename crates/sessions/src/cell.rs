@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use silica_domain::Limits;
+use silica_domain::{CellId, KernelId, Limits};
 use silica_engine::{Changes, Control, Report};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
@@ -28,7 +28,7 @@ pub struct CellRequest {
     /// The code.
     pub code: String,
     /// In which kernel; the first if nothing is said.
-    pub kernel: Option<String>,
+    pub kernel: Option<KernelId>,
     /// Variables for this cell alone, on top of the kernel's.
     pub environment: BTreeMap<String, String>,
     /// For how long at most; the server's default if nothing is said.
@@ -91,9 +91,9 @@ pub enum CellPhase {
 #[derive(Debug)]
 pub struct Cell {
     /// `c1`, `c2` …, unique in its sandbox.
-    pub id: String,
+    pub id: CellId,
     /// The kernel it runs in.
-    pub kernel: String,
+    pub kernel: KernelId,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// What the check said of its code.
@@ -118,8 +118,8 @@ pub struct Cell {
 
 impl Cell {
     pub(crate) fn new(
-        id: String,
-        kernel: String,
+        id: CellId,
+        kernel: KernelId,
         checked: Arc<Checked>,
         timeout: Duration,
         timeout_max: Duration,
@@ -226,13 +226,11 @@ impl Cell {
 
     fn control(&self, control: Control) -> Result<(), SessionError> {
         if let CellPhase::Done(_) = self.phase() {
-            return Err(SessionError::CellEnded(self.id.clone()));
+            return Err(SessionError::CellEnded(self.id));
         }
         // A full channel holds an interrupt already; a closed one belongs to a cell that has ended.
         match self.controls.try_send(control) {
-            Err(mpsc::error::TrySendError::Closed(_)) => {
-                Err(SessionError::CellEnded(self.id.clone()))
-            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(SessionError::CellEnded(self.id)),
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
         }
     }

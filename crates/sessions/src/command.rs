@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use silica_domain::CommandId;
 use silica_engine::{CommandEnd, CommandExit, CommandHandle, CommandInput, HeadTail, TerminalSize};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
@@ -139,7 +140,7 @@ pub enum CommandPhase {
 #[derive(Debug)]
 pub struct Command {
     /// `p1`, `p2` …, unique in its sandbox.
-    pub id: String,
+    pub id: CommandId,
     /// What was asked for, in one line.
     pub shown: String,
     /// What was asked for.
@@ -158,7 +159,7 @@ impl Command {
     /// Takes over a command that has just been started.
     pub(crate) fn start(
         session: &Arc<Session>,
-        id: String,
+        id: CommandId,
         request: CommandRequest,
         mut process: silica_engine::Command,
         output_bytes: u64,
@@ -217,7 +218,7 @@ impl Command {
     fn still_runs(&self) -> Result<(), SessionError> {
         match *self.phase.borrow() {
             CommandPhase::Running => Ok(()),
-            CommandPhase::Done(_) => Err(SessionError::CommandEnded(self.id.clone())),
+            CommandPhase::Done(_) => Err(SessionError::CommandEnded(self.id)),
         }
     }
 
@@ -228,7 +229,7 @@ impl Command {
         let closed = || SessionError::Bad(format!("the input of command {} is closed", self.id));
         let written = input.as_mut().ok_or_else(closed)?.write_all(bytes).await;
         // It has ended, or has closed its input and will read nothing more.
-        written.map_err(|_| SessionError::CommandEnded(self.id.clone()))
+        written.map_err(|_| SessionError::CommandEnded(self.id))
     }
 
     /// Closes its input. A terminal gets the character that means the end of input.

@@ -1,6 +1,6 @@
 //! Why something could not be done, in terms a caller can act on.
 
-use silica_domain::LimitError;
+use silica_domain::{CellId, CommandId, ItemKind, LimitError, UnknownId};
 use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
 use silica_store::StoreError;
 use silica_store::approvals::State;
@@ -34,10 +34,10 @@ pub enum SessionError {
     NoCommand(String),
     /// It has ended already.
     #[error("cell {0} has ended")]
-    CellEnded(String),
+    CellEnded(CellId),
     /// It has ended already, or reads nothing any more.
     #[error("command {0} has ended, or has closed its input")]
-    CommandEnded(String),
+    CommandEnded(CommandId),
     /// The policy does not let it run.
     #[error("the policy {} does not let this code run: {}", .0.policy, .0.summary())]
     Blocked(Box<Checked>),
@@ -112,6 +112,17 @@ pub enum SessionError {
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
+}
+
+impl From<UnknownId> for SessionError {
+    fn from(error: UnknownId) -> Self {
+        match error.kind {
+            ItemKind::Cell => Self::NoCell(error.text),
+            ItemKind::Kernel => Self::NoKernel(error.text),
+            ItemKind::Command => Self::NoCommand(error.text),
+            ItemKind::Watcher => Self::NoWatcher(error.text),
+        }
+    }
 }
 
 impl From<EngineError> for SessionError {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use silica_domain::Limits;
+use silica_domain::{CellId, KernelId, Limits};
 use silica_engine::{Control, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
@@ -48,11 +48,11 @@ impl KernelPhase {
 #[derive(Clone, Debug)]
 pub struct KernelInfo {
     /// `k1`, `k2` …, unique in its sandbox.
-    pub id: String,
+    pub id: KernelId,
     /// Whether it runs something.
     pub phase: KernelPhase,
     /// The cell it runs.
-    pub cell: Option<String>,
+    pub cell: Option<CellId>,
     /// How many it has run.
     pub cells_run: u64,
     /// How often a new interpreter took the place of a lost one.
@@ -82,7 +82,7 @@ enum Message {
 /// The session's end of a kernel.
 #[derive(Debug)]
 pub(crate) struct KernelHandle {
-    id: String,
+    id: KernelId,
     directory: String,
     created_at: Timestamp,
     /// Bounded by the places in the queue that each cell needs.
@@ -100,7 +100,7 @@ impl KernelHandle {
     /// Starts the task of a kernel.
     pub(crate) fn start(
         session: &Arc<Session>,
-        id: String,
+        id: KernelId,
         kernel: Kernel,
         setup: Setup,
     ) -> Arc<Self> {
@@ -127,19 +127,19 @@ impl KernelHandle {
         handle
     }
 
-    pub(crate) fn id(&self) -> &str {
-        &self.id
+    pub(crate) fn id(&self) -> KernelId {
+        self.id
     }
 
     pub(crate) fn info(&self) -> KernelInfo {
-        let cell = self.current().map(|cell| cell.id.clone());
+        let cell = self.current().map(|cell| cell.id);
         let phase = match (*self.closing.borrow(), &cell) {
             (true, _) => KernelPhase::Ended,
             (false, Some(_)) => KernelPhase::Busy,
             (false, None) => KernelPhase::Idle,
         };
         KernelInfo {
-            id: self.id.clone(),
+            id: self.id,
             phase,
             cell,
             cells_run: self.cells_run.load(Ordering::Relaxed),

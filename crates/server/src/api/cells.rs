@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use silica_domain::{CellId, KernelId};
 use silica_sessions::{Cell, CellPhase, CellRequest};
 
 use super::{policy, seconds, session};
@@ -73,7 +74,7 @@ struct Teller {
 
 impl Told for Teller {
     fn start(&self) -> Value {
-        json!({"cell": self.cell.id, "kernel": self.cell.kernel})
+        json!({"cell": self.cell.id.to_string(), "kernel": self.cell.kernel.to_string()})
     }
 
     fn done(&self) -> Value {
@@ -92,7 +93,8 @@ pub(crate) async fn create(
     let session = session(&app, &caller, &id).await?;
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
     let policy = body.policy.as_deref().map(policy).transpose()?;
-    let CellBody { code, kernel, env: environment, background, on_disconnect, .. } = body;
+    let kernel = body.kernel.as_deref().map(KernelId::parse).transpose()?;
+    let CellBody { code, env: environment, background, on_disconnect, .. } = body;
     let request = CellRequest { code, kernel, environment, timeout, policy };
     let cell = session.submit(request).await?;
     if background {
@@ -149,7 +151,7 @@ pub(crate) async fn get(
     query: Result<Query<Wait>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-    let cell = session(&app, &caller, &id).await?.cell(&cell)?;
+    let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     if let (Some(wait), false) = (query.wait, matches!(cell.phase(), CellPhase::Done(_))) {
         // Whether it has ended by then is in the answer.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), cell.done()).await;
@@ -172,7 +174,7 @@ pub(crate) async fn events(
     query: Result<Query<After>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-    let cell = session(&app, &caller, &id).await?.cell(&cell)?;
+    let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let reader = cell.log.read(stream::last_event(&headers, query.after));
     Ok(stream::respond(reader, Teller { cell, _leash: Leash(None) }))
 }
@@ -183,7 +185,7 @@ pub(crate) async fn interrupt(
     caller: Caller,
     Path((id, cell)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    session(&app, &caller, &id).await?.cell(&cell)?.interrupt()?;
+    session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?.interrupt()?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -200,7 +202,7 @@ pub(crate) async fn extend(
     Path((id, cell)): Path<(String, String)>,
     Json(body): Json<ExtendBody>,
 ) -> Result<Response, Problem> {
-    let cell = session(&app, &caller, &id).await?.cell(&cell)?;
+    let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let total = cell.extend(seconds(body.seconds)?)?;
     Ok(Answer(json!({"timeout_seconds": total.as_secs_f64()})).into_response())
 }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use silica_domain::CommandId;
 use silica_engine::TerminalSize;
 use silica_sessions::{Command, CommandPhase, CommandRequest, What};
 
@@ -74,7 +75,7 @@ struct Teller(Arc<Command>);
 
 impl Told for Teller {
     fn start(&self) -> Value {
-        json!({"command": self.0.id, "process_id": self.0.process_id()})
+        json!({"command": self.0.id.to_string(), "process_id": self.0.process_id()})
     }
 
     fn done(&self) -> Value {
@@ -128,7 +129,7 @@ pub(crate) async fn get(
     query: Result<Query<Wait>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-    let command = session(&app, &caller, &id).await?.command(&command)?;
+    let command = session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?;
     if let (Some(wait), CommandPhase::Running) = (query.wait, command.phase()) {
         // Whether it has ended by then is in the answer.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), command.done()).await;
@@ -145,7 +146,7 @@ pub(crate) async fn events(
     query: Result<Query<After>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-    let command = session(&app, &caller, &id).await?.command(&command)?;
+    let command = session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?;
     let reader = command.log.read(stream::last_event(&headers, query.after));
     Ok(stream::respond(reader, Teller(command)))
 }
@@ -166,7 +167,7 @@ pub(crate) async fn stdin(
     mut body: Body,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-    let command = session(&app, &caller, &id).await?.command(&command)?;
+    let command = session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::bad("the body ended before it was complete"))?;
         if let Ok(bytes) = frame.into_data() {
@@ -231,7 +232,7 @@ pub(crate) async fn signal(
     Path((id, command)): Path<(String, String)>,
     Json(body): Json<SignalBody>,
 ) -> Result<Response, Problem> {
-    let command = session(&app, &caller, &id).await?.command(&command)?;
+    let command = session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?;
     command.signal(body.signal.number()?).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -243,6 +244,6 @@ pub(crate) async fn resize(
     Path((id, command)): Path<(String, String)>,
     Json(body): Json<TerminalBody>,
 ) -> Result<Response, Problem> {
-    session(&app, &caller, &id).await?.command(&command)?.resize(body.into())?;
+    session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?.resize(body.into())?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
+use silica_domain::KernelId;
 
 use super::session;
 use crate::app::App;
@@ -53,7 +54,7 @@ pub(crate) async fn get(
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    Ok(Answer(render::kernel(&session.kernel_info(&kernel)?)).into_response())
+    Ok(Answer(render::kernel(&session.kernel_info(KernelId::parse(&kernel)?)?)).into_response())
 }
 
 /// `DELETE …/kernels/{kernel}`
@@ -62,7 +63,7 @@ pub(crate) async fn delete(
     caller: Caller,
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    session(&app, &caller, &id).await?.delete_kernel(&kernel)?;
+    session(&app, &caller, &id).await?.delete_kernel(KernelId::parse(&kernel)?)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -72,7 +73,7 @@ pub(crate) async fn interrupt(
     caller: Caller,
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    session(&app, &caller, &id).await?.interrupt_kernel(&kernel)?;
+    session(&app, &caller, &id).await?.interrupt_kernel(KernelId::parse(&kernel)?)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -83,6 +84,6 @@ pub(crate) async fn restart(
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    session.restart_kernel(&kernel).await?;
-    Ok(Answer(render::kernel(&session.kernel_info(&kernel)?)).into_response())
+    session.restart_kernel(KernelId::parse(&kernel)?).await?;
+    Ok(Answer(render::kernel(&session.kernel_info(KernelId::parse(&kernel)?)?)).into_response())
 }

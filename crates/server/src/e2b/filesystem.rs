@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use silica_domain::WatcherId;
 use silica_engine::{
     FileError, FileKind, FileStat, Files, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
     Parents, Reach, Removal,
@@ -281,8 +282,8 @@ pub(super) async fn create_watcher(
     Said(said): Said<WatchSaid>,
 ) -> Answered {
     let watcher = session.create_watcher(&paths::guest(&said.path)?, said.reach()).await?;
-    let id =
-        if said.include_entry { format!("{}{WITH_ENTRY}", watcher.id) } else { watcher.id.clone() };
+    let id = watcher.id;
+    let id = if said.include_entry { format!("{id}{WITH_ENTRY}") } else { id.to_string() };
     Ok(Answer(json!({"watcherId": id})).into_response())
 }
 
@@ -308,7 +309,7 @@ impl WatcherSaid {
 /// `GetWatcherEvents`
 pub(super) async fn events(Inside(session): Inside, Said(said): Said<WatcherSaid>) -> Answered {
     let (id, with_entry) = said.split();
-    let watcher = session.watcher(id)?;
+    let watcher = session.watcher(WatcherId::parse(id)?)?;
     let mut events = Vec::new();
     for notice in watcher.take()? {
         events.push(told(&session, &watcher.path, notice, with_entry).await);
@@ -321,6 +322,6 @@ pub(super) async fn remove_watcher(
     Inside(session): Inside,
     Said(said): Said<WatcherSaid>,
 ) -> Answered {
-    session.delete_watcher(said.split().0)?;
+    session.delete_watcher(WatcherId::parse(said.split().0)?)?;
     Ok(Answer(json!({})).into_response())
 }

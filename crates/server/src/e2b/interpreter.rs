@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware, routing};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use silica_domain::KernelId;
 use silica_sessions::{CellRequest, KernelInfo};
 
 use super::access::{Coding, Said, is_there};
@@ -67,7 +68,7 @@ async fn execute(
     check_language(body.language.as_deref())?;
     let request = CellRequest {
         code: body.code,
-        kernel: body.context_id,
+        kernel: body.context_id.as_deref().map(KernelId::parse).transpose()?,
         environment: body.env_vars.unwrap_or_default(),
         // Their clients watch the clock, and leave.
         timeout: Some(app.sessions.options().timeout_max),
@@ -81,7 +82,7 @@ async fn execute(
 }
 
 fn context(kernel: &KernelInfo) -> Value {
-    json!({"id": kernel.id, "language": PYTHON, "cwd": kernel.directory})
+    json!({"id": kernel.id.to_string(), "language": PYTHON, "cwd": kernel.directory})
 }
 
 async fn list(Coding(session): Coding) -> Answered {
@@ -104,11 +105,11 @@ async fn create(Coding(session): Coding, Said(body): Said<ContextBody>) -> Answe
 }
 
 async fn restart(Coding(session): Coding, Path(id): Path<String>) -> Answered {
-    session.restart_kernel(&id).await?;
+    session.restart_kernel(KernelId::parse(&id)?).await?;
     Ok(StatusCode::OK.into_response())
 }
 
 async fn remove(Coding(session): Coding, Path(id): Path<String>) -> Answered {
-    session.delete_kernel(&id)?;
+    session.delete_kernel(KernelId::parse(&id)?)?;
     Ok(StatusCode::OK.into_response())
 }

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use silica_domain::UnknownId;
 use silica_engine::FileError;
 use silica_sessions::{Refusal as Admission, SessionError};
 use silica_store::StoreError;
@@ -188,6 +189,12 @@ impl From<SessionError> for Refusal {
             SessionError::File(error) => error.into(),
             error => Self::Problem(error.into()),
         }
+    }
+}
+
+impl From<UnknownId> for Refusal {
+    fn from(error: UnknownId) -> Self {
+        SessionError::from(error).into()
     }
 }
 

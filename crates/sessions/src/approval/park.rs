@@ -60,7 +60,7 @@ async fn ask(
         id: id.clone(),
         tenant: session.tenant().clone(),
         sandbox: session.id().clone(),
-        cell: parked.cell.id.clone(),
+        cell: parked.cell.id.to_string(),
         policy: parked.checked.policy.clone(),
         findings: parked.checked.findings(),
         code: parked.code.to_string(),

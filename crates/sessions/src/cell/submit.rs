@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use silica_domain::CellId;
 use silica_engine::EngineError;
 use silica_engine::{CODE_BYTES_MAX, Report};
 use silica_store::StoreError;
@@ -22,7 +23,7 @@ impl Session {
     /// returned, whoever asked may go away; the cell runs all the same.
     pub async fn submit(self: &Arc<Self>, request: CellRequest) -> Result<Arc<Cell>, SessionError> {
         self.start_something()?;
-        let kernel = self.kernel(request.kernel.as_deref())?;
+        let kernel = self.kernel(request.kernel)?;
         if request.code.len() > CODE_BYTES_MAX {
             let length = request.code.len();
             let words =
@@ -42,8 +43,8 @@ impl Session {
         }
         let limits = self.terms.limits.with_wall(timeout, self.terms.timeout_max);
         let limits = limits.map_err(EngineError::from)?;
-        let (id, most) = (format!("c{number}"), self.terms.timeout_max);
-        let made = Cell::new(id, kernel.id().to_owned(), Arc::clone(&checked), timeout, most);
+        let (id, most) = (CellId::new(number), self.terms.timeout_max);
+        let made = Cell::new(id, kernel.id(), Arc::clone(&checked), timeout, most);
         let ((cell, controls), environment) = (made, request.environment);
         if self.review.asks(&checked) {
             // They would change what runs without being part of what is approved.
@@ -116,9 +117,9 @@ impl Session {
     }
 
     /// A cell that runs or is kept.
-    pub fn cell(&self, id: &str) -> Result<Arc<Cell>, SessionError> {
+    pub fn cell(&self, id: CellId) -> Result<Arc<Cell>, SessionError> {
         let found = self.lock().cells.iter().find(|cell| cell.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoCell(id.to_owned()))
+        found.ok_or_else(|| SessionError::NoCell(id.to_string()))
     }
 
     /// The cells that run or are kept, oldest first.

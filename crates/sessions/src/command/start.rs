@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use silica_domain::CommandId;
 use silica_engine::{CommandSpec, Stdin};
 use silica_store::audit::Activity;
 
@@ -68,7 +69,7 @@ impl Session {
         let id = {
             let mut inner = self.lock();
             inner.next_command += 1;
-            format!("p{}", inner.next_command - 1)
+            CommandId::new(inner.next_command - 1)
         };
         let command = Command::start(&self, id, request, process, limits.output_bytes, ticket);
         self.lock().commands.push_back(Arc::clone(&command));
@@ -76,9 +77,9 @@ impl Session {
     }
 
     /// A command that runs or is kept.
-    pub fn command(&self, id: &str) -> Result<Arc<Command>, SessionError> {
+    pub fn command(&self, id: CommandId) -> Result<Arc<Command>, SessionError> {
         let found = self.lock().commands.iter().find(|command| command.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoCommand(id.to_owned()))
+        found.ok_or_else(|| SessionError::NoCommand(id.to_string()))
     }
 
     /// The commands that run or are kept, oldest first.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use silica_domain::KernelId;
 use silica_engine::{FileError, FileKind, GuestPath, Kernel, Setup};
 
 use super::{KernelHandle, KernelInfo};
@@ -22,7 +23,7 @@ impl Session {
         let id = {
             let mut inner = self.lock();
             inner.next_kernel += 1;
-            format!("k{}", inner.next_kernel - 1)
+            KernelId::new(inner.next_kernel - 1)
         };
         let handle = KernelHandle::start(self, id, kernel, setup);
         self.lock().kernels.push(Arc::clone(&handle));
@@ -76,37 +77,37 @@ impl Session {
         self.lock().kernels.iter().map(|kernel| kernel.info()).collect()
     }
 
-    pub(crate) fn kernel(&self, id: Option<&str>) -> Result<Arc<KernelHandle>, SessionError> {
+    pub(crate) fn kernel(&self, id: Option<KernelId>) -> Result<Arc<KernelHandle>, SessionError> {
         let inner = self.lock();
         let found = match id {
             None => inner.kernels.first(),
             Some(id) => inner.kernels.iter().find(|kernel| kernel.id() == id),
         };
-        let missing = || SessionError::NoKernel(id.unwrap_or("k1").to_owned());
+        let missing = || SessionError::NoKernel(id.unwrap_or(KernelId::new(1)).to_string());
         found.cloned().ok_or_else(missing)
     }
 
     /// What is known of one kernel.
-    pub fn kernel_info(&self, id: &str) -> Result<KernelInfo, SessionError> {
+    pub fn kernel_info(&self, id: KernelId) -> Result<KernelInfo, SessionError> {
         Ok(self.kernel(Some(id))?.info())
     }
 
     /// Interrupts whatever a kernel runs.
-    pub fn interrupt_kernel(&self, id: &str) -> Result<(), SessionError> {
+    pub fn interrupt_kernel(&self, id: KernelId) -> Result<(), SessionError> {
         self.use_it()?;
         self.kernel(Some(id))?.interrupt();
         Ok(())
     }
 
     /// Has a new interpreter take the place of a kernel's; returns when it has.
-    pub async fn restart_kernel(&self, id: &str) -> Result<(), SessionError> {
+    pub async fn restart_kernel(&self, id: KernelId) -> Result<(), SessionError> {
         self.use_it()?;
         self.kernel(Some(id))?.restart().await;
         Ok(())
     }
 
     /// Ends a kernel.
-    pub fn delete_kernel(&self, id: &str) -> Result<(), SessionError> {
+    pub fn delete_kernel(&self, id: KernelId) -> Result<(), SessionError> {
         self.use_it()?;
         let kernel = self.kernel(Some(id))?;
         kernel.close();

@@ -67,7 +67,7 @@ impl Keeper {
                     if self.session.sandbox().is_dead() {
                         break;
                     }
-                    tracing::info!(kernel = self.handle.id, "interpreter ended between cells");
+                    tracing::info!(kernel = %self.handle.id, "interpreter ended between cells");
                     ends_in_a_row += 1;
                     if ends_in_a_row > IDLE_ENDS_MAX {
                         // The next cell tries once more.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use silica_domain::WatcherId;
 use silica_engine::{FileError, GuestPath, Notice, Reach, Watch};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
@@ -34,7 +35,7 @@ impl Watching {
 #[derive(Debug)]
 pub struct Watcher {
     /// `w1`, `w2` …, unique in its sandbox.
-    pub id: String,
+    pub id: WatcherId,
     /// What is watched.
     pub path: GuestPath,
     gathered: Arc<Mutex<Gathered>>,
@@ -115,23 +116,23 @@ impl Session {
         Ok(self.add_watcher(|id| Watcher { id, path: path.clone(), gathered, task }))
     }
 
-    fn add_watcher(&self, make: impl FnOnce(String) -> Watcher) -> Arc<Watcher> {
+    fn add_watcher(&self, make: impl FnOnce(WatcherId) -> Watcher) -> Arc<Watcher> {
         let mut inner = self.lock();
-        let watcher = Arc::new(make(format!("w{}", inner.next_watcher)));
+        let watcher = Arc::new(make(WatcherId::new(inner.next_watcher)));
         inner.next_watcher += 1;
         inner.watchers.push(Arc::clone(&watcher));
         watcher
     }
 
     /// A watcher.
-    pub fn watcher(&self, id: &str) -> Result<Arc<Watcher>, SessionError> {
+    pub fn watcher(&self, id: WatcherId) -> Result<Arc<Watcher>, SessionError> {
         self.use_it()?;
         let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
-        found.ok_or_else(|| SessionError::NoWatcher(id.to_owned()))
+        found.ok_or_else(|| SessionError::NoWatcher(id.to_string()))
     }
 
     /// Ends a watcher.
-    pub fn delete_watcher(&self, id: &str) -> Result<(), SessionError> {
+    pub fn delete_watcher(&self, id: WatcherId) -> Result<(), SessionError> {
         self.watcher(id)?;
         self.lock().watchers.retain(|watcher| watcher.id != id);
         Ok(())
