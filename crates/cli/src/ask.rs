@@ -273,10 +273,9 @@ impl LocalService {
             return;
         };
         let id = conversation.trim_start_matches("conversation-");
-        let listed = self
-            .sessions
-            .find(&self.tenant, id)
-            .and_then(|session| Ok(session.files()?.list(&GuestPath::parse("/workspace")?, 4)?));
+        let listed = self.sessions.find(&self.tenant, id).and_then(|session| {
+            Ok(session.read_files()?.list(&GuestPath::parse("/workspace")?, 4)?)
+        });
         match listed {
             Err(error) => say!("silica: {error}"),
             Ok(listing) if listing.entries.is_empty() => say!("  no files"),

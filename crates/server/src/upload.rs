@@ -1,7 +1,6 @@
 //! A file on its way in: a body, packed or not, written at constant memory.
 
 use std::io;
-use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -44,16 +43,15 @@ pub(crate) async fn store(
     body: &mut Body,
 ) -> Result<(bool, FileStat), Problem> {
     let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
-    let writing = tokio::task::spawn_blocking(move || {
+    let bytes_max = session.disk_bytes();
+    let writing = session.change_files(move |files| {
         let source = Source::new(receiver);
-        write_from(&files, &upload, bytes_max, source)
-    });
+        write_from(files, &upload, bytes_max, source)
+    })?;
     let fed = feed(app, session.tenant(), body, &sender).await;
     drop(sender);
     let lost = |_| Problem::new(Code::Internal, "the file was not written");
     let written = writing.await.map_err(lost)?;
-    session.touch_files();
     // What the disk says is the better reason, if both failed.
     let written = written?;
     fed?;

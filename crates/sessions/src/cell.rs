@@ -240,6 +240,11 @@ impl Cell {
         self.control(Control::Interrupt)
     }
 
+    /// Returns a guard that interrupts this cell when it is dropped, for a client that may leave.
+    pub fn interrupt_on_drop(self: &Arc<Self>) -> InterruptOnDrop {
+        InterruptOnDrop { cell: Some(Arc::clone(self)) }
+    }
+
     pub(crate) fn kill(&self) {
         // One that has ended needs no killing.
         let _ = self.control(Control::Kill);
@@ -267,5 +272,27 @@ impl Cell {
             CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
         };
         self.log.kept() + results as usize
+    }
+}
+
+/// Interrupts a cell when it is dropped; a cell that has ended is left alone.
+#[derive(Debug)]
+pub struct InterruptOnDrop {
+    cell: Option<Arc<Cell>>,
+}
+
+impl InterruptOnDrop {
+    /// Lets the cell run on.
+    pub fn disarm(mut self) {
+        self.cell = None;
+    }
+}
+
+impl Drop for InterruptOnDrop {
+    fn drop(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            // The only error is that the cell has ended, which needs no interrupt.
+            let _ = cell.interrupt();
+        }
     }
 }

@@ -21,7 +21,7 @@ mod sessions;
 mod statistics;
 
 pub use approval::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
-pub use cell::{Cell, CellEnd, CellPhase, CellRequest, KernelState};
+pub use cell::{Cell, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
 pub use command::{Command, CommandEnded, CommandOutcome, CommandPhase, CommandRequest, What};
 pub use create::{Create, limits_json};
 pub use error::SessionError;
@@ -29,6 +29,8 @@ pub use event_log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
 pub use fairness::{Admission, Capacity, Load, Quota, Refusal};
 pub use kernel::{KernelInfo, KernelPhase};
 pub use run_once::{RunReport, RunRequest};
-pub use session::{EndReason, LifeChange, Sample, Session, SessionInfo, Watcher, Watching};
+pub use session::{
+    EndReason, LifeChange, ReadOnlyFiles, Sample, Session, SessionInfo, Watcher, Watching,
+};
 pub use sessions::{Sessions, SessionsOptions};
 pub use statistics::{Numbers, Observer};

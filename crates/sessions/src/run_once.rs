@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use silica_domain::Outcome;
-use silica_engine::GuestPath;
+use silica_engine::{FileError, GuestPath};
 use silica_store::Tenant;
 
 use crate::approval::PolicyChoice;
 use crate::cell::{Cell, CellEnd, CellRequest};
 use crate::create::Create;
 use crate::error::SessionError;
+use crate::session::ReadOnlyFiles;
 use crate::sessions::Sessions;
 
 /// Code that is run once.
@@ -78,7 +79,8 @@ impl Sessions {
             let gone = |path| (path, Err("the sandbox ended".to_owned()));
             request.outputs.into_iter().map(gone).collect()
         } else {
-            let (files, max) = (Arc::clone(session.sandbox().files()), request.output_bytes_max);
+            let files = ReadOnlyFiles::from(session.sandbox().files());
+            let max = request.output_bytes_max;
             let wanted = request.outputs;
             let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, max));
             read.await.unwrap_or_default()
@@ -102,35 +104,26 @@ fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Reads files whole, as long as all together are not too large.
+/// Reads files whole, as long as all of them together have at most `bytes_max` bytes.
 fn read_all(
-    files: &silica_engine::Files,
+    files: &ReadOnlyFiles,
     wanted: Vec<GuestPath>,
     bytes_max: u64,
 ) -> Vec<(GuestPath, Result<Vec<u8>, String>)> {
     let mut left = bytes_max;
-    let mut read_one = |path: &GuestPath| -> Result<Vec<u8>, String> {
-        let mut reader = files.read(path).map_err(|error| error.to_string())?;
-        if reader.size() > left {
-            return Err(format!("it does not fit into the {bytes_max} bytes of an answer"));
+    let mut read_one = |path: &GuestPath| match files.read_whole(path, left) {
+        Ok(bytes) => {
+            left -= bytes.len() as u64;
+            Ok(bytes)
         }
-        left -= reader.size();
-        let mut bytes = vec![0; reader.size() as usize];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match reader.read(&mut bytes[filled..]).map_err(|error| error.to_string())? {
-                0 => break,
-                length => filled += length,
-            }
+        Err(FileError::TooLarge { .. }) => {
+            Err(format!("it does not fit into the {bytes_max} bytes of an answer"))
         }
-        bytes.truncate(filled);
-        Ok(bytes)
+        Err(error) => Err(error.to_string()),
     };
-    wanted
-        .into_iter()
-        .map(|path| {
-            let read = read_one(&path);
-            (path, read)
-        })
-        .collect()
+    let read = |path: GuestPath| {
+        let content = read_one(&path);
+        (path, content)
+    };
+    wanted.into_iter().map(read).collect()
 }

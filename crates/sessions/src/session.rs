@@ -23,6 +23,7 @@ use crate::fairness::{Admission, Place};
 use crate::kernel::{KernelHandle, KernelInfo};
 use crate::statistics::Numbers;
 
+pub use files::ReadOnlyFiles;
 pub use life::{EndReason, LifeChange};
 pub use usage::Sample;
 use usage::Samples;
@@ -97,8 +98,8 @@ pub struct Session {
     pub(crate) created_at: Timestamp,
     pub(crate) cells_asked: AtomicU64,
     pub(crate) cells_run: AtomicU64,
-    /// Whether files were changed from outside since they were last noted.
-    pub(crate) files_touched: AtomicBool,
+    /// Whether files were changed from outside since the last snapshot.
+    pub(crate) files_changed: Arc<AtomicBool>,
     pub(crate) snapshot: tokio::sync::Mutex<Option<Snapshot>>,
     pub(crate) watches: Arc<Semaphore>,
     pub(crate) ended: watch::Sender<Option<EndReason>>,
@@ -164,7 +165,7 @@ impl Session {
             created_at,
             cells_asked: 0.into(),
             cells_run: 0.into(),
-            files_touched: snapshot.is_none().into(),
+            files_changed: Arc::new(snapshot.is_none().into()),
             snapshot: tokio::sync::Mutex::new(snapshot),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),

@@ -19,6 +19,23 @@ fn get(sandbox: &TestSandbox, name: &str) -> Response {
 }
 
 #[test]
+fn a_directory_that_a_client_makes_is_a_change_from_outside() {
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    // The first cell of a sandbox looks at its files anyway.
+    sandbox.run("1");
+    let line = "until [ -d d ]; do sleep 0.01; done; echo x > d/file; echo written; sleep 600";
+    let body = json!({"command": line, "background": true});
+    let command = sandbox.post("/commands", &body).expect(202).json();
+    let id = command["id"].as_str().unwrap();
+    let mut events = sandbox.client.events(&sandbox.at(&format!("/commands/{id}/events")));
+    sandbox.post("/files/directory", &json!({"path": "d"})).expect(201);
+    assert_eq!(events.until("stdout").data["text"], "written\n");
+    let cell = sandbox.run("1");
+    assert_eq!(cell["files"]["created"], json!([]), "it was made before the cell began");
+}
+
+#[test]
 fn files_are_written_read_listed_moved_and_removed() {
     let server = TestServer::new();
     let sandbox = server.sandbox();

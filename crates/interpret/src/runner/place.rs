@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_engine::{Changes, Files, GuestPath};
+use silica_engine::{Changes, GuestPath};
 use silica_sessions::{
-    Cell, CellRequest, Create, EndReason, Event as CellEvent, PolicyChoice, Read, Session,
+    CellRequest, Create, EndReason, Event as CellEvent, PolicyChoice, Read, ReadOnlyFiles, Session,
     SessionError, Sessions, Text,
 };
 use silica_store::Tenant;
@@ -157,8 +157,8 @@ impl Place {
             .map(|file| OutputFile { path: file.path.clone(), size: file.size, content: None })
             .collect();
         let stays = tenancy.afterwards == Afterwards::Keep;
-        let files = match tenancy.session.files() {
-            Ok(files) if !stays && !found.is_empty() => Arc::clone(files),
+        let files = match tenancy.session.read_files() {
+            Ok(files) if !stays && !found.is_empty() => files,
             _ => return found,
         };
         let without = found.clone();
@@ -168,41 +168,15 @@ impl Place {
 }
 
 /// Reads what fits.
-fn fill(files: &Files, mut found: Vec<OutputFile>) -> Vec<OutputFile> {
+fn fill(files: &ReadOnlyFiles, mut found: Vec<OutputFile>) -> Vec<OutputFile> {
     let mut left = FILES_BYTES_MAX;
     for file in &mut found {
         // One that is gone or too large is named without its content.
-        file.content = content(files, &file.path, left);
+        let path = GuestPath::parse(&file.path);
+        file.content = path.and_then(|path| files.read_whole(&path, left)).ok();
         left -= file.content.as_ref().map_or(0, |content| content.len() as u64);
     }
     found
-}
-
-fn content(files: &Files, path: &str, bytes_max: u64) -> Option<Vec<u8>> {
-    let mut reader = files.read(&GuestPath::parse(path).ok()?).ok()?;
-    if reader.size() > bytes_max {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(reader.size()).ok()?];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match reader.read(&mut bytes[filled..]).ok()? {
-            0 => break,
-            length => filled += length,
-        }
-    }
-    bytes.truncate(filled);
-    Some(bytes)
-}
-
-/// Interrupts a cell that nobody waits for any more.
-struct Leash<'a>(&'a Arc<Cell>);
-
-impl Drop for Leash<'_> {
-    fn drop(&mut self) {
-        // One that has ended needs no interrupt.
-        let _ = self.0.interrupt();
-    }
 }
 
 impl Runner for Place {
@@ -223,7 +197,7 @@ impl Runner for Place {
             policy,
         };
         let cell = session.submit(request).await?;
-        let leash = Leash(&cell);
+        let interrupt = cell.interrupt_on_drop();
         if voice.is_heard() {
             let mut reader = cell.log.read(0);
             while let Some(read) = reader.next().await {
@@ -235,7 +209,7 @@ impl Runner for Place {
             }
         }
         let end = cell.done().await?;
-        drop(leash);
+        interrupt.disarm();
         Ok(Ran::from(&*end))
     }
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::{CellId, KernelId};
-use silica_sessions::{Cell, CellPhase, CellRequest};
+use silica_sessions::{Cell, CellPhase, CellRequest, InterruptOnDrop};
 
 use super::{policy, seconds, session};
 use crate::app::App;
@@ -47,29 +47,10 @@ pub(crate) enum OnDisconnect {
     Interrupt,
 }
 
-/// Interrupts a cell when whoever holds this is dropped before the cell has ended.
-#[derive(Debug)]
-pub(crate) struct Leash(Option<Arc<Cell>>);
-
-impl Leash {
-    pub(crate) fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
-        Self((on_disconnect == OnDisconnect::Interrupt).then(|| Arc::clone(cell)))
-    }
-}
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        if let Some(cell) = &self.0 {
-            // One that has ended needs no interrupt.
-            let _ = cell.interrupt();
-        }
-    }
-}
-
 /// A cell as its stream tells it.
 struct Teller {
     cell: Arc<Cell>,
-    _leash: Leash,
+    _interrupt: Option<InterruptOnDrop>,
 }
 
 impl Told for Teller {
@@ -102,19 +83,23 @@ pub(crate) async fn create(
         let answer = Answer(render::cell(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
-    let leash = Leash::new(&cell, on_disconnect);
+    let interrupt = match on_disconnect {
+        OnDisconnect::Interrupt => Some(cell.interrupt_on_drop()),
+        OnDisconnect::Continue => None,
+    };
     if stream::wanted(&headers) {
         cell.begun().await?;
         let reader = cell.log.read(0);
         let place = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
         return Ok(stream::located(
-            stream::respond(reader, Teller { cell, _leash: leash }),
+            stream::respond(reader, Teller { cell, _interrupt: interrupt }),
             &place,
         ));
     }
     cell.done_or_parked().await?;
-    let mut leash = leash;
-    leash.0 = None;
+    if let Some(interrupt) = interrupt {
+        interrupt.disarm();
+    }
     let answer = Answer(render::cell(&cell, Detail::Full));
     // A person may take longer than a connection lasts.
     let waits = matches!(cell.phase(), CellPhase::AwaitingApproval);
@@ -176,7 +161,7 @@ pub(crate) async fn events(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let reader = cell.log.read(stream::last_event(&headers, query.after));
-    Ok(stream::respond(reader, Teller { cell, _leash: Leash(None) }))
+    Ok(stream::respond(reader, Teller { cell, _interrupt: None }))
 }
 
 /// `POST …/cells/{cell}/interrupt`

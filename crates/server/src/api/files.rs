@@ -16,9 +16,10 @@ use silica_engine::{
     FileError, FileKind, FileStat, Files, GuestPath, Made, Metadata, Overwrite, Parents, Range,
     Reader, Removal,
 };
-use silica_sessions::Session;
+use silica_sessions::{ReadOnlyFiles, Session};
 use silica_store::{Tenant, Timestamp};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::{seconds, session};
 use crate::app::App;
@@ -52,15 +53,26 @@ fn queried(query: Queried<PathQuery>) -> Result<(GuestPath, PathQuery), Problem>
     Ok((GuestPath::parse(&query.path)?, query))
 }
 
-/// Runs file work where it may block.
-pub(crate) async fn work<T: Send + 'static>(
+/// Reads files on a thread that may block.
+pub(crate) async fn read<T: Send + 'static>(
     session: &Session,
-    act: impl FnOnce(&Files) -> Result<T, FileError> + Send + 'static,
+    act: impl FnOnce(&ReadOnlyFiles) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let files = Arc::clone(session.files()?);
-    let done = tokio::task::spawn_blocking(move || act(&files)).await;
+    let files = session.read_files()?;
+    done(tokio::task::spawn_blocking(move || act(&files))).await
+}
+
+/// Changes files on a thread that may block.
+pub(crate) async fn change<T: Send + 'static>(
+    session: &Session,
+    act: impl FnOnce(&Arc<Files>) -> Result<T, FileError> + Send + 'static,
+) -> Result<T, Problem> {
+    done(session.change_files(act)?).await
+}
+
+async fn done<T>(work: JoinHandle<Result<T, FileError>>) -> Result<T, Problem> {
     let lost = |_| Problem::new(Code::Internal, "the work on files was given up");
-    Ok(done.map_err(lost)??)
+    Ok(work.await.map_err(lost)??)
 }
 
 fn entry(path: &str, stat: &FileStat) -> Value {
@@ -100,7 +112,7 @@ pub(crate) async fn list(
     let session = session(&app, &caller, &id).await?;
     let (path, query) = queried(query)?;
     let depth = query.depth.unwrap_or(1);
-    let listing = work(&session, move |files| files.list(&path, depth)).await?;
+    let listing = read(&session, move |files| files.list(&path, depth)).await?;
     let entries: Vec<_> = listing
         .entries
         .iter()
@@ -123,7 +135,7 @@ pub(crate) async fn stat(
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
     let shown = path.to_string();
-    let stat = work(&session, move |files| files.stat(&path)).await?;
+    let stat = read(&session, move |files| files.stat(&path)).await?;
     Ok(Answer(entry(&shown, &stat)).into_response())
 }
 
@@ -136,8 +148,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
-    work(&session, move |files| files.remove(&path, Removal::Tree)).await?;
-    session.touch_files();
+    change(&session, move |files| files.remove(&path, Removal::Tree)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -157,7 +168,7 @@ pub(crate) async fn make_directory(
     let session = session(&app, &caller, &id).await?;
     let path = GuestPath::parse(&body.path)?;
     let shown = path.to_string();
-    let (made, stat) = work(&session, move |files| {
+    let (made, stat) = change(&session, move |files| {
         let made = files.make_directory(&path, Parents::Create)?;
         Ok((made, files.stat(&path)?))
     })
@@ -189,12 +200,11 @@ pub(crate) async fn rename(
     let (from, to) = (GuestPath::parse(&body.from)?, GuestPath::parse(&body.to)?);
     let overwrite = if body.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let shown = to.to_string();
-    let stat = work(&session, move |files| {
+    let stat = change(&session, move |files| {
         files.rename(&from, &to, overwrite)?;
         files.stat(&to)
     })
     .await?;
-    session.touch_files();
     Ok(Answer(entry(&shown, &stat)).into_response())
 }
 
@@ -216,7 +226,7 @@ pub(crate) async fn send(
     path: GuestPath,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut reader = work(session, move |files| files.read(&path)).await?;
+    let mut reader = read(session, move |files| files.read(&path)).await?;
     let size = reader.size();
     let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok());
     // Nothing has no parts: it is sent as it is.
@@ -355,10 +365,10 @@ pub(crate) async fn archive(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
-    let files = Arc::clone(session.files()?);
+    let files = session.read_files()?;
     // Refused before the answer begins, not in the middle of it.
     let checked = path.clone();
-    let stat = work(&session, move |files| files.stat(&checked)).await?;
+    let stat = read(&session, move |files| files.stat(&checked)).await?;
     if stat.kind != FileKind::Directory {
         return Err(FileError::NotDirectory(path.to_string()).into());
     }
@@ -425,17 +435,16 @@ pub(crate) async fn extract(
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
     let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
-    let unpacking = tokio::task::spawn_blocking(move || {
+    let bytes_max = session.disk_bytes();
+    let unpacking = session.change_files(move |files| {
         let mut source = Source::new(receiver);
         files.extract(&path, &mut source, bytes_max)
-    });
+    })?;
     let mut body = body;
     let fed = feed(&app, &caller.tenant, &mut body, &sender).await;
     drop(sender);
     let lost = |_| Problem::new(Code::Internal, "the archive was not unpacked");
     let unpacked = unpacking.await.map_err(lost)?;
-    session.touch_files();
     let done = match (fed, unpacked) {
         (Ok(()), Ok(done)) => done,
         (Err(problem), _) => return Ok(refuse(problem, body).await),

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::access::{self, Inside, Signed};
 use super::paths;
 use super::refusal::Refusal;
-use crate::api::files::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, send, work};
+use crate::api::files::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, read, send};
 use crate::app::App;
 use crate::json::Answer;
 use crate::problem::{Code, Problem};
@@ -93,7 +93,7 @@ pub(super) async fn download(
     let path = paths::guest(query.path.as_deref().unwrap_or_default())?;
     let name = path.name().replace(['"', '\\'], "_");
     let mut response = if wants_gzip(&parts.headers) {
-        let reader = work(&session, move |files| files.read(&path)).await?;
+        let reader = read(&session, move |files| files.read(&path)).await?;
         packed(reader)
     } else {
         send(&session, path, &parts.headers).await?

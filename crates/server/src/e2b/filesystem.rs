@@ -11,17 +11,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::WatcherId;
 use silica_engine::{
-    FileError, FileKind, FileStat, Files, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
+    FileError, FileKind, FileStat, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
     Parents, Reach, Removal,
 };
-use silica_sessions::{Session, Watching};
+use silica_sessions::{ReadOnlyFiles, Session, Watching};
 
 use super::access::{Inside, Said};
 use super::frames::{self, Frames};
 use super::paths;
 use super::process::ping;
 use super::refusal::Refusal;
-use crate::api::files::{moment, work};
+use crate::api::files::{change, moment, read};
 use crate::app::App;
 use crate::json::Answer;
 use crate::problem::{Code, Problem};
@@ -68,14 +68,14 @@ fn permissions(mode: u32) -> String {
 }
 
 /// What a path names.
-fn look(files: &Files, path: &GuestPath) -> Result<Value, FileError> {
+fn look(files: &ReadOnlyFiles, path: &GuestPath) -> Result<Value, FileError> {
     Ok(entry(&path.to_string(), &files.stat(path)?, &files.metadata(path)?))
 }
 
 /// `Stat`
 pub(super) async fn stat(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
     let path = paths::guest(&said.path)?;
-    let entry = work(&session, move |files| look(files, &path)).await?;
+    let entry = read(&session, move |files| look(files, &path)).await?;
     Ok(Answer(json!({"entry": entry})).into_response())
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn stat(Inside(session): Inside, Said(said): Said<PathSaid>) ->
 pub(super) async fn list(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
     let (path, depth) = (paths::guest(&said.path)?, said.depth.max(1) as usize);
     let shown = path.to_string();
-    let listed = work(&session, move |files| {
+    let listed = read(&session, move |files| {
         let listing = files.list(&path, depth)?;
         let described = |path: &str| {
             GuestPath::parse(path).and_then(|path| files.metadata(&path)).unwrap_or_default()
@@ -109,12 +109,11 @@ pub(super) async fn make_directory(
 ) -> Answered {
     let path = paths::guest(&said.path)?;
     let shown = path.to_string();
-    let (made, entry) = work(&session, move |files| {
+    let (made, entry) = change(&session, move |files| {
         let made = files.make_directory(&path, Parents::Create)?;
-        Ok((made, look(files, &path)?))
+        Ok((made, look(&files.into(), &path)?))
     })
     .await?;
-    session.touch_files();
     match made {
         Made::Created => Ok(Answer(json!({"entry": entry})).into_response()),
         Made::Existed => {
@@ -133,28 +132,26 @@ pub(super) struct MoveSaid {
 /// `Move`: makes the directories on the way, and replaces what has the name.
 pub(super) async fn rename(Inside(session): Inside, Said(said): Said<MoveSaid>) -> Answered {
     let (from, to) = (paths::guest(&said.source)?, paths::guest(&said.destination)?);
-    let entry = work(&session, move |files| {
+    let entry = change(&session, move |files| {
         files.stat(&from)?;
         if let Some((parent, _)) = to.to_string().rsplit_once('/') {
             files.make_directory(&GuestPath::parse(parent)?, Parents::Create)?;
         }
         files.rename(&from, &to, Overwrite::Replace)?;
-        look(files, &to)
+        look(&files.into(), &to)
     })
     .await?;
-    session.touch_files();
     Ok(Answer(json!({"entry": entry})).into_response())
 }
 
 /// `Remove`: what is not there is removed already.
 pub(super) async fn remove(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
     let path = paths::guest(&said.path)?;
-    work(&session, move |files| match files.remove(&path, Removal::Tree) {
+    change(&session, move |files| match files.remove(&path, Removal::Tree) {
         Ok(_) | Err(FileError::Missing(_)) => Ok(()),
         Err(error) => Err(error),
     })
     .await?;
-    session.touch_files();
     Ok(Answer(json!({})).into_response())
 }
 
@@ -184,7 +181,7 @@ async fn told(session: &Session, root: &GuestPath, notice: Notice, with_entry: b
     let mut event = json!({"name": notice.name, "type": kind});
     if let (true, Ok(path)) = (with_entry, root.join(&notice.name)) {
         // What is gone by now has no entry.
-        if let Ok(entry) = work(session, move |files| look(files, &path)).await {
+        if let Ok(entry) = read(session, move |files| look(files, &path)).await {
             event["entry"] = entry;
         }
     }

@@ -15,7 +15,6 @@ use silica_sessions::{CellRequest, KernelInfo};
 use super::access::{Coding, Said, is_there};
 use super::refusal::{Refusal, Shape, shaped};
 use super::{lines, paths};
-use crate::api::cells::{Leash, OnDisconnect};
 use crate::app::App;
 use crate::json::Answer;
 
@@ -75,9 +74,9 @@ async fn execute(
         policy: None,
     };
     let cell = session.submit(request).await?;
-    let leash = Leash::new(&cell, OnDisconnect::Interrupt);
+    let interrupt = cell.interrupt_on_drop();
     cell.begun().await?;
-    let body = Body::from_stream(lines::of(cell, leash));
+    let body = Body::from_stream(lines::of(cell, interrupt));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 

@@ -16,10 +16,10 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
 use silica_domain::{Bundle, Limit, Outcome, Payload};
-use silica_sessions::{Cell, CellEnd, CellPhase, Event, KernelState, Read, Reader, Text};
+use silica_sessions::{
+    Cell, CellEnd, CellPhase, Event, InterruptOnDrop, KernelState, Read, Reader, Text,
+};
 use silica_store::Timestamp;
-
-use crate::api::cells::Leash;
 
 /// A sign of life while nothing is said.
 const PING: Duration = Duration::from_secs(5);
@@ -29,9 +29,12 @@ const CHUNK_BYTES: usize = 128 * 1024;
 
 /// What a cell says, from its beginning. Ends with an error if the whole sandbox does, so that the
 /// connection breaks as theirs would.
-pub(super) fn of(cell: Arc<Cell>, leash: Leash) -> impl Stream<Item = io::Result<Bytes>> {
+pub(super) fn of(
+    cell: Arc<Cell>,
+    interrupt: InterruptOnDrop,
+) -> impl Stream<Item = io::Result<Bytes>> {
     let reader = cell.log.read(0);
-    let teller = Teller { cell, reader, over: false, _leash: leash };
+    let teller = Teller { cell, reader, over: false, _interrupt: interrupt };
     futures_util::stream::unfold(teller, |mut teller| async move {
         let chunk = teller.next().await?;
         Some((chunk, teller))
@@ -42,7 +45,7 @@ struct Teller {
     cell: Arc<Cell>,
     reader: Reader,
     over: bool,
-    _leash: Leash,
+    _interrupt: InterruptOnDrop,
 }
 
 impl Teller {

@@ -88,7 +88,7 @@ impl Session {
     }
 
     pub(crate) fn command_ended(&self, output_bytes: u64) {
-        self.touch_files();
+        self.mark_files_changed();
         self.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
         let mut inner = self.lock();
         inner.last_used = Instant::now();

@@ -1,55 +1,146 @@
-//! Files of a session: changed from outside, and by cells, and told apart.
+//! Files of a session: read, changed by clients, changed by cells.
+//!
+//! A cell reports the files that it changed. What a client changes between two cells must not be part of
+//! that report, so the only ways to change files from outside, [`Session::change_files`] and
+//! [`Session::put_files`], have the next cell look at the files anew before it runs.
 
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_engine::{
-    Changes, Existing, FILE_MODE_DEFAULT, Files, GuestPath, Parents, Snapshot, WriteOptions,
+    Archived, Changes, Existing, FILE_MODE_DEFAULT, FileError, FileStat, Files, GuestPath, Listing,
+    Metadata, Parents, Reader, Snapshot, WriteOptions,
 };
+use tokio::task::JoinHandle;
 
 use super::Session;
 use crate::error::SessionError;
 
+/// The files of a sandbox without the operations that change them.
+#[derive(Clone, Debug)]
+pub struct ReadOnlyFiles(Arc<Files>);
+
+impl From<&Arc<Files>> for ReadOnlyFiles {
+    fn from(files: &Arc<Files>) -> Self {
+        Self(Arc::clone(files))
+    }
+}
+
+impl ReadOnlyFiles {
+    /// Opens a file for reading.
+    pub fn read(&self, path: &GuestPath) -> Result<Reader, FileError> {
+        self.0.read(path)
+    }
+
+    /// Reads a whole file of at most `bytes_max` bytes.
+    pub fn read_whole(&self, path: &GuestPath, bytes_max: u64) -> Result<Vec<u8>, FileError> {
+        let mut reader = self.0.read(path)?;
+        let size = reader.size();
+        let too_large = || FileError::TooLarge { path: path.to_string(), bytes_max };
+        if size > bytes_max {
+            return Err(too_large());
+        }
+        let mut bytes = vec![0; usize::try_from(size).map_err(|_| too_large())?];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match reader.read(&mut bytes[filled..])? {
+                0 => break,
+                length => filled += length,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Lists a directory, so many levels deep.
+    pub fn list(&self, path: &GuestPath, depth: usize) -> Result<Listing, FileError> {
+        self.0.list(path, depth)
+    }
+
+    /// Returns kind, size, mode, owner and time of a file.
+    pub fn stat(&self, path: &GuestPath) -> Result<FileStat, FileError> {
+        self.0.stat(path)
+    }
+
+    /// Returns whether there is a file of this path.
+    pub fn exists(&self, path: &GuestPath) -> Result<bool, FileError> {
+        self.0.exists(path)
+    }
+
+    /// Returns what clients said about a file when they wrote it.
+    pub fn metadata(&self, path: &GuestPath) -> Result<Metadata, FileError> {
+        self.0.metadata(path)
+    }
+
+    /// Writes a directory as a tar archive.
+    pub fn archive(&self, path: &GuestPath, to: &mut dyn Write) -> Result<Archived, FileError> {
+        self.0.archive(path, to)
+    }
+}
+
+/// Marks the files as changed from outside when it is dropped, also by a panic.
+struct MarkChanged(Arc<AtomicBool>);
+
+impl Drop for MarkChanged {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Calls `change`, and sets `changed` once it has returned or panicked.
+fn mark_after<T>(changed: &Arc<AtomicBool>, change: impl FnOnce() -> T) -> T {
+    let _mark = MarkChanged(Arc::clone(changed));
+    change()
+}
+
 impl Session {
-    /// Its files, for reading. Whoever changes them says so with [`Self::touch_files`].
-    pub fn files(&self) -> Result<&Arc<Files>, SessionError> {
+    /// Returns the files for reading.
+    pub fn read_files(&self) -> Result<ReadOnlyFiles, SessionError> {
         self.use_it()?;
-        Ok(self.sandbox.files())
+        Ok(ReadOnlyFiles::from(self.sandbox.files()))
     }
 
-    /// Files were changed from outside: that is not the next cell's doing.
-    pub fn touch_files(&self) {
-        self.files_touched.store(true, Ordering::Release);
+    /// Starts a change of the files on a thread that may block. The change goes on if the returned handle
+    /// is dropped. Whether it succeeds, fails or panics, the next cell does not report it as its own.
+    pub fn change_files<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Arc<Files>) -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SessionError> {
+        self.use_it()?;
+        let files = Arc::clone(self.sandbox.files());
+        let changed = Arc::clone(&self.files_changed);
+        Ok(tokio::task::spawn_blocking(move || mark_after(&changed, || change(&files))))
     }
 
-    /// Puts files there that came with a request.
-    pub async fn put_files(
-        self: &Arc<Self>,
-        given: Vec<(GuestPath, Vec<u8>)>,
-    ) -> Result<(), SessionError> {
+    /// Marks the files as changed by something that is not a cell.
+    pub(crate) fn mark_files_changed(&self) {
+        self.files_changed.store(true, Ordering::Release);
+    }
+
+    /// Writes files that came with a request.
+    pub async fn put_files(&self, given: Vec<(GuestPath, Vec<u8>)>) -> Result<(), SessionError> {
         if given.is_empty() {
             return Ok(());
         }
-        let (files, session) = (Arc::clone(self.files()?), Arc::clone(self));
-        let written = tokio::task::spawn_blocking(move || {
-            let written = write_all(&files, &given, session.disk_bytes());
-            // Here, since whoever waits for it may leave.
-            session.touch_files();
-            written
-        });
-        written.await.unwrap_or(Err(SessionError::ShuttingDown))
+        let bytes_max = self.disk_bytes();
+        let written = self.change_files(move |files| write_all(files, &given, bytes_max))?;
+        Ok(written.await.map_err(|_| SessionError::ShuttingDown)??)
     }
 
-    /// Notes how the files stand before a cell, if anybody else has changed them.
+    /// Takes a snapshot before a cell if the files were changed from outside since the last one.
     pub(crate) async fn note_files(&self) {
-        if !self.files_touched.swap(false, Ordering::AcqRel) {
+        if !self.files_changed.swap(false, Ordering::AcqRel) {
             return;
         }
         let mut snapshot = self.snapshot.lock().await;
         *snapshot = self.look_at_files().await;
     }
 
-    /// Which files changed since that was last asked.
+    /// Returns which files changed since the last snapshot, and takes a new one.
     pub(crate) async fn changed_files(&self) -> Changes {
         let mut snapshot = self.snapshot.lock().await;
         let Some(before) = snapshot.take() else { return Changes::default() };
@@ -57,7 +148,7 @@ impl Session {
         snapshot.as_ref().map(|now| now.since(&before)).unwrap_or_default()
     }
 
-    /// How the files stand; `None` if that cannot be told, as of a sandbox that has ended.
+    /// Takes a snapshot; `None` if the files cannot be read, as in a sandbox that has ended.
     async fn look_at_files(&self) -> Option<Snapshot> {
         let files = self.sandbox.files();
         if let Some(few) = files.glance().ok()? {
@@ -72,9 +163,13 @@ fn write_all(
     files: &Files,
     given: &[(GuestPath, Vec<u8>)],
     bytes_max: u64,
-) -> Result<(), SessionError> {
-    let (mode, parents) = (FILE_MODE_DEFAULT, Parents::Create);
-    let options = WriteOptions { mode, parents, existing: Existing::Replace, bytes_max };
+) -> Result<(), FileError> {
+    let options = WriteOptions {
+        mode: FILE_MODE_DEFAULT,
+        parents: Parents::Create,
+        existing: Existing::Replace,
+        bytes_max,
+    };
     for (path, bytes) in given {
         let mut writer = files.write(path, &options)?;
         writer.write(bytes)?;

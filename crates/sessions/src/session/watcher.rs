@@ -97,7 +97,9 @@ impl Session {
     pub async fn watch(&self, path: &GuestPath, reach: Reach) -> Result<Watching, SessionError> {
         let place = Arc::clone(self.watches()).try_acquire_owned();
         let place = place.map_err(|_| SessionError::TooManyWatches(WATCHES_MAX))?;
-        let (files, watched) = (Arc::clone(self.files()?), path.clone());
+        self.use_it()?;
+        let files = Arc::clone(self.sandbox.files());
+        let watched = path.clone();
         let begun = tokio::task::spawn_blocking(move || files.watch(&watched, reach)).await;
         let watch = begun.unwrap_or_else(|_| Err(FileError::Missed(path.to_string())))?;
         Ok(Watching { watch, _place: place })
