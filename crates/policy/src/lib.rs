@@ -7,6 +7,7 @@
 //!
 //! Nothing here does any I/O, blocks, or keeps state from one text to the next.
 
+mod checked;
 mod depth;
 mod fold;
 #[cfg(feature = "fuzzing")]
@@ -19,12 +20,16 @@ mod resources;
 mod text;
 mod walk;
 
+use serde::Serialize;
+
+pub use checked::CheckedCode;
 pub use policy::{POLICY_BYTES_MAX, Policy, PolicyError, Preset};
 pub use report::{Finding, Report};
 pub use text::CODE_BYTES_MAX;
 
 /// What is done about a finding; the strongest of all findings decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Action {
     /// The code runs, and the finding is not reported.
     Allow,
@@ -57,7 +62,8 @@ impl Action {
 }
 
 /// How harmful a finding would be if it were intended to do harm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// A matter of style or of care.
     Low,
@@ -85,7 +91,8 @@ impl Severity {
 }
 
 /// What a rule looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Modules that are imported, however that is written.
     Import,

@@ -1,6 +1,7 @@
 //! A policy: rules parsed from a file, indexed for lookup.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::report::{Raw, Report, report};
 use crate::{Action, Kind, Severity, depth, text, walk};
@@ -110,6 +111,8 @@ pub(crate) struct Rule {
 /// A set of rules, checked and ready.
 #[derive(Debug)]
 pub struct Policy {
+    /// Different for every policy of this process.
+    number: u64,
     name: String,
     shadowing: Shadowing,
     rules: Vec<Rule>,
@@ -138,8 +141,14 @@ impl Policy {
     }
 
     pub(crate) fn new(name: String, shadowing: Shadowing, rules: Vec<Rule>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let lookup = Lookup::new(&rules);
-        Self { name, shadowing, rules, lookup }
+        Self { number, name, shadowing, rules, lookup }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns the name the file gives.

@@ -1,5 +1,7 @@
 //! The findings in a text, for people, for models and for programs.
 
+use serde::Serialize;
+
 use crate::text::Lines;
 use crate::{Action, Kind, Severity};
 
@@ -21,8 +23,8 @@ pub struct Report {
     pub left_out: usize,
 }
 
-/// A piece of code that a rule matches.
-#[derive(Clone, Debug, PartialEq)]
+/// A piece of code that a rule matches. Its serialised form is what clients read, in the API and on the command line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule's id.
     pub rule: String,

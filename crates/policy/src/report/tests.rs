@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::FINDINGS_MAX;
-use crate::{Action, CODE_BYTES_MAX, Policy, Preset};
+use crate::{Action, CODE_BYTES_MAX, Kind, Policy, Preset, Severity};
 
 const CODE: &str = "import os\n\nx = 'é'; print(eval(\"1\"))\nwhile True:\n\tpass\n";
 
@@ -105,4 +105,33 @@ fn long_and_strange_lines_are_cut_and_made_plain() {
     let shown = report.render(&code, "a.py");
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() < 200), "{shown}");
+}
+
+#[test]
+fn a_finding_is_serialised_by_the_names_of_policy_files() {
+    let report = Policy::preset(Preset::Data).check("import socket");
+    let finding = &report.findings[0];
+    let value = toml::Value::try_from(finding).expect("a table");
+    assert_eq!(value["kind"].as_str(), Some(finding.kind.name()));
+    for action in Action::ALL {
+        assert_eq!(toml::Value::try_from(action).expect("a text").as_str(), Some(action.name()));
+    }
+    for severity in Severity::ALL {
+        let value = toml::Value::try_from(severity).expect("a text");
+        assert_eq!(value.as_str(), Some(severity.name()));
+    }
+    for kind in Kind::ALL {
+        assert_eq!(toml::Value::try_from(kind).expect("a text").as_str(), Some(kind.name()));
+    }
+}
+
+#[test]
+fn a_checked_code_knows_its_policy() {
+    let own = Policy::parse(Preset::Data.source()).expect("a policy");
+    let other = Policy::parse(Preset::Data.source()).expect("a policy");
+    let checked = own.check_code("import socket");
+    assert_eq!(&**checked.code(), "import socket");
+    assert_eq!(checked.report_of(&own), Some(checked.report()));
+    assert_eq!(checked.report_of(&other), None, "the text of a policy may be the same by chance");
+    assert_eq!(checked.report_of(Policy::preset(Preset::Data)), None);
 }
