@@ -20,7 +20,7 @@ use silica_domain::Tier;
 use silica_engine::GuestPath;
 use silica_interpret::preset::Shape;
 use silica_interpret::{Answered, Ask, Consent, EVENTS_MAX, Event, Interpreter, Talk, Voice};
-use silica_sessions::{Create, ReviewOptions, Sessions};
+use silica_sessions::{ReviewOptions, SandboxRequest, Sessions};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions, Tenant};
 use tokio::sync::mpsc;
 
@@ -167,7 +167,7 @@ impl Common {
             preset: self.preset.clone(),
             policy: self.policy.as_deref().map(check::named_or_text).transpose()?,
             // A zygote costs more time than it saves for one user.
-            create: Create { fresh: true, ..Create::default() },
+            create: SandboxRequest { fresh: true, ..SandboxRequest::default() },
             ..Ask::default()
         })
     }

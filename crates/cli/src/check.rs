@@ -125,28 +125,10 @@ fn tell(report: &Report, code: &str, file: &Path, policy: &Policy) -> Result<()>
 }
 
 fn as_json(policy: &Policy, report: &Report) -> Value {
-    let findings: Vec<Value> = report
-        .findings
-        .iter()
-        .map(|finding| {
-            json!({
-                "rule": finding.rule,
-                "kind": finding.kind.name(),
-                "severity": finding.severity.name(),
-                "action": finding.action.name(),
-                "line": finding.line,
-                "column": finding.column,
-                "code": finding.code,
-                "name": finding.name,
-                "why": finding.why,
-                "instead": finding.instead,
-            })
-        })
-        .collect();
     json!({
         "policy": policy.name(),
         "verdict": report.verdict.name(),
-        "findings": findings,
+        "findings": report.findings,
         "left_out": report.left_out,
     })
 }

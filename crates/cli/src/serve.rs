@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 use silica_domain::LimitValues;
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Router, Server, Tls};
-use silica_sessions::{
-    AskWhen, Capacity, PolicyChoice, Quota, ReviewOptions, Sessions, SessionsOptions,
-};
+use silica_sessions::{Capacity, PolicyChoice, Quota, ReviewOptions, Sessions, SessionsOptions};
 use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
 use silica_store::keys::{KeyName, NewKey};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
@@ -164,7 +162,7 @@ async fn work(
         // A dropped sender means stop, too.
         let _ = stopped.await;
         tracing::info!("shutting down");
-        sessions.stop_taking();
+        sessions.stop_admission();
         until.get_or_init(|| Instant::now() + patience);
     };
     server.run(router, stop, patience).await;
@@ -217,9 +215,9 @@ fn review(settings: &Settings) -> Result<ReviewOptions> {
     Ok(ReviewOptions {
         policy: policy_of(&policy.default)?,
         minimum: policy.minimum.as_ref().map(policy_of).transpose()?,
-        ask: match approvals.ask {
-            ApprovalMode::Policy => AskWhen::Policy,
-            ApprovalMode::Always => AskWhen::Always,
+        mode: match approvals.ask {
+            ApprovalMode::Policy => silica_sessions::ApprovalMode::ByPolicy,
+            ApprovalMode::Always => silica_sessions::ApprovalMode::Always,
         },
         timeout: approvals.timeout,
         own: approvals.own,
@@ -284,8 +282,8 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
         },
         capacity: Capacity {
             running,
-            kept: running / 4,
-            making: 4 * processors,
+            reserved: running / 4,
+            creating: 4 * processors,
             queued: cells.queue_max as usize,
             sandboxes: sandboxes.count_max as usize,
         },

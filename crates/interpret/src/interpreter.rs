@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use silica_engine::{Changes, GuestPath};
-use silica_sessions::{Create, PolicyChoice, SessionError, Sessions};
+use silica_sessions::{PolicyChoice, SandboxRequest, SessionError, Sessions};
 use silica_store::{StoreError, Tenant};
 use tokio::time::Instant;
 
@@ -77,7 +77,7 @@ pub struct Ask {
     /// In which conversation.
     pub conversation: Talk,
     /// What the sandbox is to be, if one is made.
-    pub create: Create,
+    pub create: SandboxRequest,
     /// Files that are to lie in it.
     pub files: Vec<(GuestPath, Vec<u8>)>,
     /// How long one piece of code may run.

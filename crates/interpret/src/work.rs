@@ -270,7 +270,7 @@ impl<R: Runner> Work<'_, R> {
                 }
                 // What the operator asks of all code is stricter than this request's policy.
                 Err(SessionError::Blocked(checked)) => {
-                    attempt.report = Arc::new(checked.report);
+                    attempt.report = checked.report;
                     attempt.blocked = true;
                 }
                 Err(error) => return Err(Halt::Session(error)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use axum::{Router, routing};
 use silica_interpret::Interpreter;
-use silica_sessions::{Observer, Sessions};
+use silica_sessions::{CellObserver, Sessions};
 
 use crate::api::{
     admin, approvals, audit, cells, commands, docs, files, health, interpret, kernels, keys, run,
@@ -61,7 +61,7 @@ pub fn router(
     options: AppOptions,
 ) -> std::io::Result<Router> {
     let metrics = Arc::new(Metrics::new());
-    sessions.numbers().observe(Arc::clone(&metrics) as Arc<dyn Observer>);
+    sessions.statistics().observe(Arc::clone(&metrics) as Arc<dyn CellObserver>);
     let app = App {
         metrics,
         link_key: Arc::new(LinkKey::random()?),

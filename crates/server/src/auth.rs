@@ -41,7 +41,7 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Pro
         Problem::new(Code::Unauthorized, words)
     };
     let key = presented(headers).ok_or_else(|| refused("missing"))?;
-    let record = match app.sessions.store().keys().find_by_secret(key)? {
+    let record = match app.sessions.keys().find_by_secret(key)? {
         KeyMatch::Active(record) => record,
         KeyMatch::Revoked(_) => return Err(refused("revoked")),
         KeyMatch::Unknown => return Err(refused("unknown")),

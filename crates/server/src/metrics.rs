@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use silica_sessions::{CellEnd, Observer, Sessions};
+use silica_sessions::{CellEnd, CellObserver, Sessions};
 use silica_store::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -109,7 +109,7 @@ impl Metrics {
         self.queued.set(load.queued as i64);
         self.sandboxes.set(load.sandboxes as i64);
         self.ready.set(sessions.engine().ready_count() as i64);
-        for (reason, count) in sessions.numbers().ended() {
+        for (reason, count) in sessions.statistics().ended() {
             let counter = self.ended.get_or_create(&Reason { reason });
             counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         }
@@ -120,7 +120,7 @@ impl Metrics {
     }
 }
 
-impl Observer for Metrics {
+impl CellObserver for Metrics {
     fn cell_ended(&self, end: &CellEnd) {
         let outcome = end.report.outcome.name();
         self.cells.get_or_create(&Outcome { outcome }).inc();

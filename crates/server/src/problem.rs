@@ -8,7 +8,7 @@ use silica_domain::UnknownId;
 use silica_engine::{CommandError, FileError};
 use silica_interpret::InterpretError;
 use silica_interpret::model::ModelError;
-use silica_sessions::{Checked, Refusal, SessionError};
+use silica_sessions::{AdmissionError, CheckResult, SessionError};
 use silica_store::StoreError;
 
 macro_rules! codes {
@@ -94,7 +94,7 @@ pub struct Problem {
     /// The size of a file of which there is no such range.
     size: Option<u64>,
     /// What the check found in code that may not run.
-    checked: Option<Box<Checked>>,
+    checked: Option<Box<CheckResult>>,
 }
 
 impl Problem {
@@ -165,7 +165,7 @@ impl Problem {
         });
         if let Some(checked) = &self.checked {
             body["policy"] = checked.policy.clone().into();
-            body["findings"] = checked.findings();
+            body["findings"] = serde_json::json!(checked.report.findings);
             body["findings_left_out"] = checked.report.left_out.into();
         }
         body
@@ -214,12 +214,12 @@ impl From<SessionError> for Problem {
             SessionError::OwnApproval(_) => Code::OwnApproval,
             SessionError::OtherCode(_) => Code::Conflict,
             SessionError::NotApprovable => Code::NotApprovable,
-            SessionError::Refused(Refusal::Rate(_)) => Code::RateLimited,
+            SessionError::Refused(AdmissionError::Rate(_)) => Code::RateLimited,
             SessionError::TooManyKernels(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
-            | SessionError::Refused(Refusal::Quota { .. }) => Code::QuotaExceeded,
-            SessionError::Refused(Refusal::QueueFull { .. }) => Code::QueueFull,
+            | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
+            SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
             SessionError::Engine(_) | SessionError::Kernel(_) | SessionError::Zone(_) => {
@@ -361,8 +361,8 @@ impl From<FileError> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<AdmissionError> for Problem {
+    fn from(refusal: AdmissionError) -> Self {
         SessionError::Refused(refusal).into()
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use silica_domain::{Bundle, CellError, Containment, Enforcement, Limit};
 use silica_engine::{ChangedFile, Changes, HeadTail};
 use silica_sessions::{
-    Cell, CellEnd, CellPhase, Command, CommandPhase, KernelInfo, Sample, SessionInfo,
+    Cell, CellEnd, CellPhase, Command, CommandPhase, KernelInfo, SessionInfo, UsageSample,
 };
 use silica_store::Tenant;
 use silica_store::approvals::ApprovalRecord;
@@ -106,7 +106,7 @@ fn head(cell: &Cell, state: &str) -> Value {
     });
     if !cell.checked.report.findings.is_empty() {
         value["policy"] = cell.checked.policy.clone().into();
-        value["findings"] = cell.checked.findings();
+        value["findings"] = json!(cell.checked.report.findings);
     }
     if let Some(record) = cell.approval() {
         value["approval"] = approval(&record);
@@ -180,7 +180,7 @@ fn ended(end: &CellEnd, detail: Detail) -> Map<String, Value> {
 pub(crate) fn command(command: &Command, detail: Detail) -> Value {
     let mut value = json!({
         "id": command.id.to_string(),
-        "command": command.shown,
+        "command": command.line,
         "process_id": command.process_id(),
         "created_at": command.created_at.to_string(),
         "state": "running",
@@ -248,7 +248,7 @@ pub(crate) fn record(record: &SandboxRecord) -> Value {
     })
 }
 
-pub(crate) fn sample(sample: &Sample) -> Value {
+pub(crate) fn sample(sample: &UsageSample) -> Value {
     json!({
         "at": sample.at.to_string(),
         "cpu_ms": sample.cpu_ms,

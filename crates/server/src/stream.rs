@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use silica_sessions::{Event, Read, Reader, Text};
+use silica_sessions::{LogEvent, LogRead, LogReader, OutputText};
 
 use crate::render;
 
@@ -42,7 +42,7 @@ pub(crate) trait Told: Send + 'static {
 }
 
 /// An answer that lasts as long as what it tells of.
-pub(crate) fn respond<T: Told>(reader: Reader, told: T) -> Response {
+pub(crate) fn respond<T: Told>(reader: LogReader, told: T) -> Response {
     let state = State { reader, told };
     let stream = futures_util::stream::unfold(state, |mut state| async move {
         let chunk = state.next().await?;
@@ -70,7 +70,7 @@ pub(crate) fn located(mut response: Response, place: &str) -> Response {
 }
 
 struct State<T> {
-    reader: Reader,
+    reader: LogReader,
     told: T,
 }
 
@@ -91,19 +91,21 @@ impl<T: Told> State<T> {
         Some(chunk.into())
     }
 
-    fn write(&self, chunk: &mut Vec<u8>, read: &Read) {
+    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
         match read {
-            Read::Gap(events) => line(chunk, None, "gap", &json!({"events": events})),
-            Read::Event(id, event) => match event {
-                Event::Approval(record) => {
+            LogRead::Gap(events) => line(chunk, None, "gap", &json!({"events": events})),
+            LogRead::Event(id, event) => match event {
+                LogEvent::Approval(record) => {
                     line(chunk, Some(*id), "approval", &render::approval(record));
                 }
-                Event::Start => line(chunk, Some(*id), "start", &self.told.start()),
-                Event::Stdout(text) => output(chunk, *id, "stdout", text),
-                Event::Stderr(text) => output(chunk, *id, "stderr", text),
-                Event::Result(bundle) => line(chunk, Some(*id), "result", &render::bundle(bundle)),
-                Event::Error(error) => line(chunk, Some(*id), "error", &render::error(error)),
-                Event::Done => line(chunk, Some(*id), "done", &self.told.done()),
+                LogEvent::Start => line(chunk, Some(*id), "start", &self.told.start()),
+                LogEvent::Stdout(text) => output(chunk, *id, "stdout", text),
+                LogEvent::Stderr(text) => output(chunk, *id, "stderr", text),
+                LogEvent::Result(bundle) => {
+                    line(chunk, Some(*id), "result", &render::bundle(bundle))
+                }
+                LogEvent::Error(error) => line(chunk, Some(*id), "error", &render::error(error)),
+                LogEvent::Done => line(chunk, Some(*id), "done", &self.told.done()),
             },
         }
     }
@@ -123,15 +125,15 @@ fn opening(chunk: &mut Vec<u8>, id: Option<u64>, event: &str) {
 }
 
 /// Output is most of what is streamed, so it is written without a detour.
-fn output(chunk: &mut Vec<u8>, id: u64, event: &str, text: &Text) {
+fn output(chunk: &mut Vec<u8>, id: u64, event: &str, text: &OutputText) {
     opening(chunk, Some(id), event);
     match text {
-        Text::Utf8(text) => {
+        OutputText::Utf8(text) => {
             chunk.extend_from_slice(b"{\"text\":");
             // Writing to memory cannot fail.
             let _ = serde_json::to_writer(&mut *chunk, &**text);
         }
-        Text::Bytes(bytes) => {
+        OutputText::Bytes(bytes) => {
             chunk.extend_from_slice(b"{\"base64\":\"");
             chunk.extend_from_slice(STANDARD.encode(bytes).as_bytes());
             chunk.push(b'"');

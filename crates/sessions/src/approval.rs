@@ -1,8 +1,8 @@
-//! What stands between code that is asked for and code that runs: the check, and people.
+//! What stands between submitted code and running code: the check by a policy, and approval by a person.
 //!
-//! A policy looks at the code. What it blocks never becomes a cell; what it asks about waits, without
-//! a place in any queue, until somebody decides or time does. What is approved is the text of a
-//! digest, and that digest is compared once more before the text runs.
+//! Code that the policy blocks never becomes a cell. Code that it asks about waits, outside every queue, until
+//! a person decides or the approval expires. What is approved is the text of one digest, and the digest is
+//! compared again before the text runs.
 
 mod decide;
 mod park;
@@ -13,39 +13,39 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use silica_policy::{Action, Finding, Policy, Preset, Report};
+use silica_policy::{Action, Policy, Preset, Report};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, SandboxId, Store, Tenant};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::cell::CellCode;
 use crate::error::SessionError;
-use crate::fairness::Queued;
+use crate::fairness::QueueSlot;
 
-pub use decide::Word;
+pub use decide::DecisionRequest;
 pub(crate) use park::{Parked, park};
 
-/// News that nobody has taken yet; more than can wait at a time.
+/// The most approvals that a slow subscriber may be behind; more than can wait at a time.
 const NEWS_MAX: usize = 256;
 
-/// Code up to this length is checked where it is asked for; longer code on a thread of its own.
+/// Code up to this length is checked on the calling thread, longer code on one that may block.
 const SHORT_BYTES_MAX: usize = 32 * 1024;
 
-/// Findings that are told in a sentence; all of them are told beside it.
+/// The most findings that an error message names.
 const HEADLINES_MAX: usize = 5;
 
-/// One of the presets, or a policy of somebody's own.
+/// A preset, or a policy of a client or an operator.
 #[derive(Clone, Debug)]
 pub enum PolicyChoice {
-    /// Part of the binary.
+    /// A policy that is part of the binary.
     Preset(Preset),
-    /// Read from a file or a request.
+    /// A policy from a file or a request.
     Own(Arc<Policy>),
 }
 
 impl PolicyChoice {
-    /// Returns the policy itself.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         match self {
             Self::Preset(preset) => Policy::preset(*preset),
@@ -54,27 +54,27 @@ impl PolicyChoice {
     }
 }
 
-/// Which executions a person is asked about.
+/// Which executions need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskWhen {
+pub enum ApprovalMode {
     /// Those that the policy asks about.
-    Policy,
-    /// All.
+    ByPolicy,
+    /// All of them.
     Always,
 }
 
 /// What the operator decides about the check and the approvals.
 #[derive(Clone, Debug)]
 pub struct ReviewOptions {
-    /// The policy of those who name none.
+    /// The default policy.
     pub policy: PolicyChoice,
-    /// What every other policy is joined with: nobody can ask for less.
+    /// A policy that is applied in addition to every other one, so that no request can ask for less.
     pub minimum: Option<PolicyChoice>,
-    /// Which executions a person is asked about.
-    pub ask: AskWhen,
-    /// How long a decision is waited for; none by then is a no.
+    /// Which executions need approval.
+    pub mode: ApprovalMode,
+    /// How long an approval waits for a decision before it expires, which denies it.
     pub timeout: Duration,
-    /// Whether a key may approve what it asked for itself.
+    /// Whether a key may approve its own executions.
     pub own: bool,
 }
 
@@ -83,24 +83,24 @@ impl Default for ReviewOptions {
         Self {
             policy: PolicyChoice::Preset(Preset::Open),
             minimum: None,
-            ask: AskWhen::Policy,
+            mode: ApprovalMode::ByPolicy,
             timeout: Duration::from_hours(1),
             own: false,
         }
     }
 }
 
-/// What the check said of a piece of code.
+/// What the policies found in a piece of code.
 #[derive(Clone, Debug)]
-pub struct Checked {
-    /// The policy's name.
+pub struct CheckResult {
+    /// The name of the policy; `own+minimum` if the server's minimum was applied too.
     pub policy: String,
-    /// What it found.
-    pub report: Report,
+    /// The findings of all policies together.
+    pub report: Arc<Report>,
 }
 
-impl Checked {
-    /// In a line, for the audit log.
+impl CheckResult {
+    /// Returns it as one line, for the audit log.
     pub(crate) fn line(&self) -> String {
         let rules: Vec<&str> = self.report.findings.iter().map(|found| &*found.rule).collect();
         let verdict = self.report.verdict.name();
@@ -111,48 +111,28 @@ impl Checked {
         }
     }
 
-    /// What decides, in a sentence.
+    /// Returns the findings that decide the verdict as one sentence.
     pub(crate) fn summary(&self) -> String {
         let headlines = self.report.headlines();
-        let told = headlines.iter().take(HEADLINES_MAX).map(String::as_str).collect::<Vec<_>>();
-        let more = headlines.len() - told.len() + self.report.left_out;
+        let shown = headlines.iter().take(HEADLINES_MAX).map(String::as_str).collect::<Vec<_>>();
+        let more = headlines.len() - shown.len() + self.report.left_out;
         match more {
-            0 => told.join("; "),
-            more => format!("{}; and {more} more", told.join("; ")),
+            0 => shown.join("; "),
+            more => format!("{}; and {more} more", shown.join("; ")),
         }
     }
-
-    /// The findings as JSON, as clients see them.
-    pub fn findings(&self) -> Value {
-        self.report.findings.iter().map(finding).collect()
-    }
 }
 
-fn finding(finding: &Finding) -> Value {
-    json!({
-        "rule": finding.rule,
-        "kind": finding.kind.name(),
-        "severity": finding.severity.name(),
-        "action": finding.action.name(),
-        "line": finding.line,
-        "column": finding.column,
-        "code": finding.code,
-        "name": finding.name,
-        "why": finding.why,
-        "instead": finding.instead,
-    })
-}
-
-/// What became of the wish that somebody decide.
+/// The end of an approval, sent to the cell that waits for it.
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    /// It may run, with this place in the queue.
-    Approved { record: Box<ApprovalRecord>, queued: Queued },
-    /// It may not, or nobody said so in time.
-    Refused(Box<ApprovalRecord>),
+pub(crate) enum ApprovalOutcome {
+    /// The cell may run, with this slot in the queue.
+    Approved { record: Box<ApprovalRecord>, slot: QueueSlot },
+    /// A person denied it, or it expired.
+    Denied(Box<ApprovalRecord>),
 }
 
-/// The check and the approvals of a server; copies are cheap and mean the same.
+/// The check and the approvals of a server. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Review(Arc<Inner>);
 
@@ -160,8 +140,8 @@ pub struct Review(Arc<Inner>);
 struct Inner {
     options: ReviewOptions,
     store: Store,
-    /// Who waits for a decision here. What waits since before a restart is only in the store.
-    waiting: Mutex<HashMap<ApprovalId, oneshot::Sender<Verdict>>>,
+    /// Cells of this process that wait for approval. Approvals from before a restart are in the store only.
+    waiting: Mutex<HashMap<ApprovalId, oneshot::Sender<ApprovalOutcome>>>,
     news: broadcast::Sender<ApprovalRecord>,
 }
 
@@ -171,46 +151,51 @@ impl Review {
         Self(Arc::new(Inner { options, store, waiting: Mutex::default(), news }))
     }
 
-    /// What the operator decided.
+    /// Returns what the operator decided.
     pub fn options(&self) -> &ReviewOptions {
         &self.0.options
     }
 
-    /// Everything that is asked and decided from now on.
+    /// Subscribes to approvals: each is sent when it begins to wait and when it is decided.
     pub fn news(&self) -> broadcast::Receiver<ApprovalRecord> {
         self.0.news.subscribe()
     }
 
-    fn tell(&self, record: &ApprovalRecord) {
-        // Nobody may be listening.
+    fn publish(&self, record: &ApprovalRecord) {
+        // The error is that there is no subscriber.
         let _ = self.0.news.send(record.clone());
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, oneshot::Sender<Verdict>>> {
-        // A map has no invariant that a panic elsewhere could have broken halfway.
+    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, oneshot::Sender<ApprovalOutcome>>> {
+        // A map: a panic while the lock is held leaves no broken invariant.
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether code can run here now or later without a person's word for it.
-    pub(crate) fn asks_always(&self) -> bool {
-        self.0.options.ask == AskWhen::Always
+    /// Returns whether every execution needs approval.
+    pub(crate) fn always_needs_approval(&self) -> bool {
+        self.0.options.mode == ApprovalMode::Always
     }
 
-    /// Checks code. What is blocked ends here, and is on record.
+    /// Returns whether code with this result needs approval.
+    pub(crate) fn needs_approval(&self, checked: &CheckResult) -> bool {
+        self.always_needs_approval() || checked.report.verdict == Action::Ask
+    }
+
+    /// Checks code. Blocked code is noted in the audit log and returned as an error.
     pub(crate) async fn check(
         &self,
         choice: Option<PolicyChoice>,
-        code: &Arc<str>,
+        code: &CellCode,
         tenant: &Tenant,
         sandbox: &SandboxId,
-    ) -> Result<Checked, SessionError> {
+    ) -> Result<CheckResult, SessionError> {
         let choice = choice.unwrap_or_else(|| self.0.options.policy.clone());
         let minimum = self.0.options.minimum.clone();
-        let text = Arc::clone(code);
-        let work = move || check(&choice, minimum.as_ref(), &text);
-        let checked = if code.len() <= SHORT_BYTES_MAX {
-            work()
+        let checked = if code.text().len() <= SHORT_BYTES_MAX {
+            check(&choice, minimum.as_ref(), code)
         } else {
+            let code = code.clone();
+            let work = move || check(&choice, minimum.as_ref(), &code);
             let done = tokio::task::spawn_blocking(work).await;
             done.map_err(|_| SessionError::ShuttingDown)?
         };
@@ -219,28 +204,32 @@ impl Review {
         }
         let mut note = Note::new("policy_blocked")
             .with("check", &checked.line())
-            .with("sha256", &Digest::of(code.as_bytes()).to_string());
+            .with("sha256", &Digest::of(code.text().as_bytes()).to_string());
         note.tenant = Some(tenant.clone());
         note.sandbox = Some(sandbox.clone());
         self.0.store.audit().note(note).await?;
         Err(SessionError::Blocked(Box::new(checked)))
     }
+}
 
-    /// Whether a person is to be asked about it.
-    pub(crate) fn asks(&self, checked: &Checked) -> bool {
-        self.asks_always() || checked.report.verdict == Action::Ask
+/// Checks code by a policy and by the server's minimum, if that is another policy.
+fn check(choice: &PolicyChoice, minimum: Option<&PolicyChoice>, code: &CellCode) -> CheckResult {
+    let policy = choice.policy();
+    let report = report(policy, code);
+    match minimum.map(PolicyChoice::policy) {
+        Some(minimum) if !std::ptr::eq(minimum, policy) => CheckResult {
+            policy: format!("{}+{}", policy.name(), minimum.name()),
+            report: Arc::new((*report).clone().join((*self::report(minimum, code)).clone())),
+        },
+        _ => CheckResult { policy: policy.name().to_owned(), report },
     }
 }
 
-fn check(choice: &PolicyChoice, minimum: Option<&PolicyChoice>, code: &str) -> Checked {
-    let policy = choice.policy();
-    let report = policy.check(code);
-    match minimum.map(PolicyChoice::policy) {
-        // The same policy twice would only say everything twice.
-        Some(minimum) if !std::ptr::eq(minimum, policy) => Checked {
-            policy: format!("{}+{}", policy.name(), minimum.name()),
-            report: report.join(minimum.check(code)),
-        },
-        _ => Checked { policy: policy.name().to_owned(), report },
-    }
+/// Returns what a policy finds in code, from its earlier report if it has checked the code before.
+fn report(policy: &Policy, code: &CellCode) -> Arc<Report> {
+    let earlier = match code {
+        CellCode::Checked(checked) => checked.report_of(policy).cloned(),
+        CellCode::Unchecked(_) => None,
+    };
+    earlier.unwrap_or_else(|| Arc::new(policy.check(code.text())))
 }

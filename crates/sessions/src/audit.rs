@@ -1,57 +1,85 @@
-//! What is written down of an execution, before it begins and after it has ended.
+//! What the store keeps of executions and sandboxes: conversions from the types of this crate.
 
+use serde_json::{Value, json};
 use silica_domain::Limits;
-use silica_engine::Changes;
+use silica_engine::{Changes, HeadTail};
+use silica_policy::Finding;
 use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
-use silica_store::{Digest, ExecutionId, SandboxId, Store, StoreError, Tenant, Write};
+use silica_store::{Digest, ExecutionId, Store, StoreError, Write};
 
-use crate::approval::Checked;
+use crate::approval::CheckResult;
 use crate::cell::CellEnd;
-use crate::command::CommandEnded;
-use crate::session::Session;
+use crate::command::{CommandEnded, CommandLine};
+use crate::session::{Purpose, Session, UsageSample};
 
-/// What writes that something begins; it must not begin before that is written.
-pub(crate) fn begin(
-    store: &Store,
-    tenant: &Tenant,
-    sandbox: &SandboxId,
-    activity: Activity,
-    code: &str,
+/// Records that a command begins. It must not start before the write is done.
+pub(crate) fn begin_command(
+    session: &Session,
+    line: &CommandLine,
     limits: &Limits,
 ) -> Result<Write<Ticket>, StoreError> {
-    let mut begin = Begin::new(ExecutionId::random()?, tenant.clone(), activity);
-    begin.sandbox = Some(sandbox.clone());
-    begin.code = Some(code.to_owned());
-    begin.limits = Some(limits.clone());
-    Ok(store.audit().begin(&begin))
+    let begin = begin(session, Activity::Command, &line.display(), limits)?;
+    Ok(session.services.store.audit().begin(&begin))
 }
 
-/// The same for a cell, with what the check said and who approved it.
+/// Records that a cell begins. It must not run before the write is done.
 pub(crate) fn begin_cell(
     session: &Session,
     code: &str,
     limits: &Limits,
-    checked: &Checked,
-    approval: Option<&ApprovalRecord>,
+    checked: &CheckResult,
 ) -> Result<Write<Ticket>, StoreError> {
-    let activity = if session.is_single() { Activity::Run } else { Activity::Cell };
+    let begin = checked_cell(session, code, limits, checked)?;
+    Ok(session.services.store.audit().begin(&begin))
+}
+
+/// Records that a cell begins that a person approved. It must not run before the write is done.
+pub(crate) fn begin_approved_cell(
+    session: &Session,
+    code: &str,
+    limits: &Limits,
+    checked: &CheckResult,
+    approval: &ApprovalRecord,
+) -> Result<Write<Ticket>, StoreError> {
+    let mut begin = checked_cell(session, code, limits, checked)?;
+    begin.details.insert("approval".to_owned(), approval.id.to_string());
+    let by = approval.decided_by.as_ref().map(ToString::to_string);
+    begin.details.insert("approved_by".to_owned(), by.unwrap_or_default());
+    begin.details.insert("approved_sha256".to_owned(), approval.sha256.to_string());
+    Ok(session.services.store.audit().begin(&begin))
+}
+
+fn checked_cell(
+    session: &Session,
+    code: &str,
+    limits: &Limits,
+    checked: &CheckResult,
+) -> Result<Begin, StoreError> {
+    let activity = match session.purpose {
+        Purpose::Session => Activity::Cell,
+        Purpose::SingleRun => Activity::Run,
+    };
+    let mut begin = begin(session, activity, code, limits)?;
+    begin.check = Some(checked.line());
+    Ok(begin)
+}
+
+fn begin(
+    session: &Session,
+    activity: Activity,
+    code: &str,
+    limits: &Limits,
+) -> Result<Begin, StoreError> {
     let mut begin = Begin::new(ExecutionId::random()?, session.tenant().clone(), activity);
     begin.sandbox = Some(session.id().clone());
     begin.code = Some(code.to_owned());
-    begin.check = Some(checked.line());
     begin.limits = Some(limits.clone());
-    if let Some(approval) = approval {
-        begin.details.insert("approval".to_owned(), approval.id.to_string());
-        let by = approval.decided_by.as_ref().map(ToString::to_string);
-        begin.details.insert("approved_by".to_owned(), by.unwrap_or_default());
-        begin.details.insert("approved_sha256".to_owned(), approval.sha256.to_string());
-    }
-    Ok(session.store().audit().begin(&begin))
+    Ok(begin)
 }
 
-/// Writes how something ended, along with whatever is written next. If that fails the log says what
-/// is true: that it is not finished.
+/// Records how an execution ended, together with the next write. If that fails, the audit log says what is
+/// true: that the execution is not finished.
 pub(crate) fn finish(store: &Store, ticket: Ticket, finish: &Finish) {
     store.audit().finish(ticket, finish).put_aside(|error| {
         let error = &error as &dyn std::error::Error;
@@ -63,13 +91,8 @@ pub(crate) fn of_cell(end: &CellEnd) -> Finish {
     let report = &end.report;
     let mut finish = Finish::from(report.outcome);
     finish.error = report.error.as_ref().map(|error| error.name.clone());
-    let kept = [report.stdout.clone().into_bytes(), report.stderr.clone().into_bytes()].concat();
-    finish.output = Some(Output {
-        sha256: Digest::of(&kept),
-        stdout_bytes: report.stdout.total(),
-        stderr_bytes: report.stderr.total(),
-    });
-    finish.files = changed(&end.files);
+    finish.output = Some(output(&report.stdout, &report.stderr));
+    finish.files = changed_files(&end.files);
     finish.usage = Some(Usage {
         wall_ms: report.duration.as_millis() as u64,
         cpu_ms: report.cpu.map(|cpu| cpu.as_millis() as u64),
@@ -80,19 +103,19 @@ pub(crate) fn of_cell(end: &CellEnd) -> Finish {
 
 pub(crate) fn of_command(end: &CommandEnded) -> Finish {
     let mut finish = Finish::new(end.outcome.name());
-    let kept = [end.stdout.clone().into_bytes(), end.stderr.clone().into_bytes()].concat();
-    finish.output = Some(Output {
-        sha256: Digest::of(&kept),
-        stdout_bytes: end.stdout.total(),
-        stderr_bytes: end.stderr.total(),
-    });
+    finish.output = Some(output(&end.stdout, &end.stderr));
     let wall_ms = end.duration.as_millis() as u64;
     finish.usage = Some(Usage { wall_ms, cpu_ms: None, memory_peak_bytes: None });
     finish.details.insert("exit_code".to_owned(), end.outcome.exit_code().to_string());
     finish
 }
 
-fn changed(changes: &Changes) -> Vec<ChangedFile> {
+fn output(stdout: &HeadTail, stderr: &HeadTail) -> Output {
+    let kept = [stdout.clone().into_bytes(), stderr.clone().into_bytes()].concat();
+    Output { sha256: Digest::of(&kept), stdout_bytes: stdout.total(), stderr_bytes: stderr.total() }
+}
+
+fn changed_files(changes: &Changes) -> Vec<ChangedFile> {
     let lists = [
         (&changes.created, "created"),
         (&changes.changed, "changed"),
@@ -106,4 +129,35 @@ fn changed(changes: &Changes) -> Vec<ChangedFile> {
         change: change.to_owned(),
     })
     .collect()
+}
+
+/// Returns limits in the form of sandbox records, which is that of the API.
+pub fn limits_json(limits: &Limits) -> Value {
+    json!({
+        "memory_bytes": limits.memory_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "cpus": f64::from(limits.cpu_millis) / 1000.0,
+        "cpu_seconds": limits.cpu.as_secs_f64(),
+        "wall_seconds": limits.wall.as_secs_f64(),
+        "processes": limits.processes,
+        "open_files": limits.open_files,
+        "file_bytes": limits.file_bytes,
+        "output_bytes": limits.output_bytes,
+        "results": limits.results,
+        "result_bytes": limits.result_bytes,
+    })
+}
+
+/// Returns the usage of a sandbox in the form of sandbox records.
+pub(crate) fn usage_json(usage: &UsageSample) -> Value {
+    json!({
+        "cpu_ms": usage.cpu_ms,
+        "memory_peak_bytes": usage.memory_peak_bytes,
+        "disk_bytes": usage.disk_bytes,
+    })
+}
+
+/// Returns findings in the form of approval records, which is that of the API.
+pub(crate) fn findings_json(findings: &[Finding]) -> Value {
+    json!(findings)
 }

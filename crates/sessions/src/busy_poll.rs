@@ -1,10 +1,9 @@
-//! Staying awake for what comes soon.
+//! Busy polling for the first moments of a cell.
 //!
-//! Most cells are answered within a fraction of a millisecond. A thread that went to sleep meanwhile has to
-//! be woken, mostly on a processor that has gone to sleep as well, which takes a good part of that time, and
-//! on a virtual machine more. So the thread looks again and again for a moment instead, and does whatever
-//! else there is to do in between. It does so only for a cell that runs alone: where there is more to do
-//! nobody sleeps anyway, and the processor is better used.
+//! Most cells end within a fraction of a millisecond. A thread that sleeps meanwhile has to be woken, mostly on a
+//! processor that sleeps as well; that takes a good part of that time, and more on a virtual machine. So the thread
+//! polls for a short time instead, and runs other tasks in between. It does so only for a cell that runs alone:
+//! with more cells the threads have other work, and the processor is better used for that.
 
 #[cfg(test)]
 mod tests;
@@ -14,69 +13,69 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long it is worth it: beyond, a wake-up more or less makes no difference.
-const MOMENT: Duration = Duration::from_micros(150);
+/// How long a cell is polled. A cell that takes longer does not gain from one wake-up less.
+const CELL_POLL_MAX: Duration = Duration::from_micros(150);
 
-/// How long it may take to send the answer to one cell and to get the next.
-const NEXT_MOMENT: Duration = Duration::from_micros(200);
+/// How long the next cell is polled for: the time to send an answer and to receive the next request.
+const NEXT_POLL_MAX: Duration = Duration::from_micros(200);
 
-/// Cells that run now, in all of the process.
+/// Cells that run now, in the whole process.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the guest has a processor to run on while one looks.
-static HAS_COMPANY: LazyLock<bool> =
+/// Whether the guest has a processor to run on while a thread of the server polls.
+static IS_MULTIPROCESSOR: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|count| count.get() > 1));
 
-/// One of those, as long as it is held.
-struct Counted;
+/// Counts a running cell until it is dropped.
+struct RunningCell;
 
-impl Counted {
+impl RunningCell {
     fn new() -> Self {
         RUNNING.fetch_add(1, Ordering::Relaxed);
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for RunningCell {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Runs a cell to its end, and stays awake for the first moment of it, and for what follows upon its answer.
+/// Runs a cell to its end: polls it for `CELL_POLL_MAX`, then sleeps. If it ends while it is polled, polls for the
+/// next cell too.
 pub(crate) async fn run<T>(cell: impl Future<Output = T>) -> T {
-    let counted = Counted::new();
+    let running = RunningCell::new();
     let mut cell = pin!(cell);
-    let end = Instant::now() + MOMENT;
+    let end = Instant::now() + CELL_POLL_MAX;
     while are_running(1) && Instant::now() < end {
         tokio::select! {
             biased;
             done = cell.as_mut() => {
-                drop(counted);
-                tokio::spawn(await_next());
+                drop(running);
+                tokio::spawn(poll_for_next());
                 return done;
             }
-            () = give_way() => {}
+            () = yield_now() => {}
         }
     }
     cell.await
 }
 
-/// Stays awake until the next cell, but only for a moment.
-async fn await_next() {
-    let end = Instant::now() + NEXT_MOMENT;
+/// Keeps a thread awake until the next cell begins, for at most `NEXT_POLL_MAX`.
+async fn poll_for_next() {
+    let end = Instant::now() + NEXT_POLL_MAX;
     while are_running(0) && Instant::now() < end {
-        give_way().await;
+        yield_now().await;
     }
 }
 
 fn are_running(cells: usize) -> bool {
-    *HAS_COMPANY && RUNNING.load(Ordering::Relaxed) == cells
+    *IS_MULTIPROCESSOR && RUNNING.load(Ordering::Relaxed) == cells
 }
 
-/// Comes back as soon as everything that is ready has had its turn, here and elsewhere on this processor, where the
-/// guest may have been woken.
-async fn give_way() {
+/// Lets other tasks of the runtime run, and other threads of this processor, of which the guest may be one.
+async fn yield_now() {
     tokio::task::yield_now().await;
     std::thread::yield_now();
 }

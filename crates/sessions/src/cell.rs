@@ -1,4 +1,4 @@
-//! A cell from its being asked for to its being forgotten.
+//! A cell: the request, its phases, and what can be done while it runs.
 
 mod end;
 mod output;
@@ -11,45 +11,79 @@ use std::time::Duration;
 
 use silica_domain::{CellId, KernelId, Limits};
 use silica_engine::{Changes, Control, Report};
+use silica_policy::CheckedCode;
 use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
 use tokio::sync::{SetOnce, mpsc};
 
-use crate::approval::{Checked, PolicyChoice};
+use crate::approval::{CheckResult, PolicyChoice};
 use crate::error::SessionError;
-use crate::event_log::{Event, EventLog};
+use crate::event_log::{EventLog, LogEvent};
 
 pub(crate) use end::{end_unrecorded, give_up, write_end};
-pub(crate) use output::Scribe;
+pub(crate) use output::LogWriter;
 
-/// What is to be run.
+/// The most controls that wait for a cell: an interrupt, a kill and a few extensions.
+const CONTROLS_MAX: usize = 8;
+
+/// A request to run code.
 #[derive(Clone, Debug)]
 pub struct CellRequest {
     /// The code.
-    pub code: String,
-    /// In which kernel; the first if nothing is said.
+    pub code: CellCode,
+    /// The kernel to run in; `None` is the first kernel of the sandbox.
     pub kernel: Option<KernelId>,
-    /// Variables for this cell alone, on top of the kernel's.
+    /// Environment variables for this cell only, on top of the kernel's.
     pub environment: BTreeMap<String, String>,
-    /// For how long at most; the server's default if nothing is said.
+    /// The timeout; `None` is the default of the sandbox.
     pub timeout: Option<Duration>,
-    /// By which policy it is checked; the server's default if nothing is said.
+    /// The policy that checks the code; `None` is the server's default.
     pub policy: Option<PolicyChoice>,
 }
 
-/// What became of the kernel.
+/// The code of a cell.
+#[derive(Clone, Debug)]
+pub enum CellCode {
+    /// It is checked when it is submitted.
+    Unchecked(Arc<str>),
+    /// A policy has checked it; it is not checked by the same policy again.
+    Checked(CheckedCode),
+}
+
+impl CellCode {
+    pub(crate) fn text(&self) -> &Arc<str> {
+        match self {
+            Self::Unchecked(code) => code,
+            Self::Checked(checked) => checked.code(),
+        }
+    }
+}
+
+impl From<String> for CellCode {
+    fn from(code: String) -> Self {
+        Self::Unchecked(code.into())
+    }
+}
+
+impl From<CheckedCode> for CellCode {
+    fn from(code: CheckedCode) -> Self {
+        Self::Checked(code)
+    }
+}
+
+/// What became of the kernel of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelState {
-    /// It is there, with its variables.
+    /// Its interpreter runs, with its variables.
     Ready,
-    /// A new one took its place.
+    /// A new interpreter has replaced the old one.
     Restarted,
-    /// It is gone, with its sandbox or because no new one could be started.
+    /// It has ended with its sandbox, or no new interpreter could be started.
     Ended,
 }
 
 impl KernelState {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -59,16 +93,16 @@ impl KernelState {
     }
 }
 
-/// Everything about a cell that has ended.
+/// The result of a cell that has ended.
 #[derive(Debug)]
 pub struct CellEnd {
-    /// What the engine says.
+    /// Outcome, output, results and usage, as the engine reports them.
     pub report: Report,
-    /// Which files it made, changed and removed.
+    /// The files that it created, changed and removed.
     pub files: Changes,
     /// What became of its kernel.
     pub kernel: KernelState,
-    /// What was lost with the kernel, and what was not.
+    /// A sentence about what was lost with the interpreter; `None` if it was not lost.
     pub lost: Option<String>,
     /// The limits it ran under.
     pub limits: Limits,
@@ -77,9 +111,9 @@ pub struct CellEnd {
 /// How far a cell has come.
 #[derive(Clone, Debug)]
 pub enum CellPhase {
-    /// It waits for a person.
+    /// A person has to approve it.
     AwaitingApproval,
-    /// It waits for its turn.
+    /// It waits for a permit to run.
     Queued,
     /// It runs.
     Running,
@@ -90,29 +124,29 @@ pub enum CellPhase {
 /// A cell.
 #[derive(Debug)]
 pub struct Cell {
-    /// `c1`, `c2` …, unique in its sandbox.
+    /// Its id, unique in its sandbox.
     pub id: CellId,
     /// The kernel it runs in.
     pub kernel: KernelId,
-    /// When it was asked for.
+    /// When it was submitted.
     pub created_at: Timestamp,
-    /// What the check said of its code.
-    pub checked: Arc<Checked>,
-    /// What it says.
+    /// What the policy found in its code.
+    pub checked: Arc<CheckResult>,
+    /// Its output and results.
     pub log: Arc<EventLog>,
-    /// Which cell of its interpreter it is, from 1; 0 while it waits.
     number: AtomicU64,
     approval: Mutex<Option<Arc<ApprovalRecord>>>,
     phase: Mutex<CellPhase>,
-    /// Whether it is on record, without which it does not begin, or why it is not; whether it waits
-    /// for a person; how it ended. Who waits for one of these is not woken by the others.
+    // One `SetOnce` for each event, so that a waiter is not woken by the other events.
+    /// Its beginning is in the audit log. It does not run before.
     recorded: SetOnce<()>,
-    refused: SetOnce<StoreError>,
+    /// Its beginning could not be recorded, so it never runs.
+    unrecorded: SetOnce<StoreError>,
     parked: SetOnce<()>,
     ended: SetOnce<Arc<CellEnd>>,
     controls: mpsc::Sender<Control>,
-    /// The time it has been given so far, and the most it can be given.
-    granted: Mutex<Duration>,
+    /// The timeout with all extensions.
+    timeout: Mutex<Duration>,
     timeout_max: Duration,
 }
 
@@ -120,12 +154,11 @@ impl Cell {
     pub(crate) fn new(
         id: CellId,
         kernel: KernelId,
-        checked: Arc<Checked>,
+        checked: Arc<CheckResult>,
         timeout: Duration,
         timeout_max: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<Control>) {
-        // An interrupt, a kill and a few extensions; more at once is nobody's wish.
-        let (controls, receiver) = mpsc::channel(8);
+        let (controls, receiver) = mpsc::channel(CONTROLS_MAX);
         let cell = Self {
             id,
             kernel,
@@ -136,17 +169,17 @@ impl Cell {
             approval: Mutex::default(),
             phase: Mutex::new(CellPhase::Queued),
             recorded: SetOnce::new(),
-            refused: SetOnce::new(),
+            unrecorded: SetOnce::new(),
             parked: SetOnce::new(),
             ended: SetOnce::new(),
             controls,
-            granted: timeout.into(),
+            timeout: timeout.into(),
             timeout_max,
         };
         (Arc::new(cell), receiver)
     }
 
-    /// Which cell of its interpreter it is, counted from 1 again after a restart; 0 while it waits.
+    /// Returns its number among the cells of its interpreter, from 1; 0 before it runs.
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -154,10 +187,10 @@ impl Cell {
     pub(crate) fn begin(&self, number: u64) {
         self.number.store(number, Ordering::Relaxed);
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Running;
-        self.log.push(Event::Start);
+        self.log.push(LogEvent::Start);
     }
 
-    /// How far it has come.
+    /// Returns how far it has come.
     pub fn phase(&self) -> CellPhase {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -165,24 +198,24 @@ impl Cell {
     pub(crate) fn set_done(&self, end: Arc<CellEnd>) {
         let done = CellPhase::Done(Arc::clone(&end));
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = done;
-        // It ends once.
+        // The error is that it was set before; a cell ends once.
         let _ = self.ended.set(end);
     }
 
-    /// It waits for a person from now on, which is on record.
+    /// Marks it as waiting for approval; that it waits is in the store.
     pub(crate) fn set_parked(&self) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::AwaitingApproval;
-        // It waits once.
+        // The error is that it was set before; a cell waits for one approval.
         let _ = self.parked.set(());
         self.set_recorded(Ok(()));
     }
 
-    /// It waits for a turn like any other.
+    /// Marks it as queued after its approval.
     pub(crate) fn set_queued(&self) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Queued;
     }
 
-    /// What a person was asked, and what they said.
+    /// Returns the approval that it waits or waited for.
     pub fn approval(&self) -> Option<Arc<ApprovalRecord>> {
         self.approval.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -191,24 +224,24 @@ impl Cell {
         *self.approval.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
     }
 
-    /// It is on record, or could not be recorded.
+    /// Sets whether its beginning was recorded.
     pub(crate) fn set_recorded(&self, recorded: Result<(), StoreError>) {
-        // It is recorded once.
+        // The errors are that it was set before; a cell is recorded once.
         match recorded {
             Ok(()) => drop(self.recorded.set(())),
-            Err(error) => drop(self.refused.set(error)),
+            Err(error) => drop(self.unrecorded.set(error)),
         }
     }
 
-    /// Waits until it is on record. One that cannot be recorded does not begin.
+    /// Waits until its beginning is recorded. Fails if it cannot be recorded; then the cell never runs.
     pub async fn begun(&self) -> Result<(), SessionError> {
         tokio::select! {
             () = self.recorded.wait() => Ok(()),
-            refused = self.refused.wait() => Err(refused.clone().into()),
+            error = self.unrecorded.wait() => Err(error.clone().into()),
         }
     }
 
-    /// Waits until it has ended or waits for a person, which may take longer than a client does.
+    /// Waits until it has ended or waits for approval.
     pub async fn done_or_parked(&self) -> Result<(), SessionError> {
         tokio::select! {
             end = self.done() => end.map(drop),
@@ -216,11 +249,11 @@ impl Cell {
         }
     }
 
-    /// Waits for its end. One that could not be recorded never began.
+    /// Waits for its end. Fails if its beginning could not be recorded; then the cell never runs.
     pub async fn done(&self) -> Result<Arc<CellEnd>, SessionError> {
         tokio::select! {
             end = self.ended.wait() => Ok(Arc::clone(end)),
-            refused = self.refused.wait() => Err(refused.clone().into()),
+            error = self.unrecorded.wait() => Err(error.clone().into()),
         }
     }
 
@@ -228,14 +261,14 @@ impl Cell {
         if let CellPhase::Done(_) = self.phase() {
             return Err(SessionError::CellEnded(self.id));
         }
-        // A full channel holds an interrupt already; a closed one belongs to a cell that has ended.
+        // A full channel holds an interrupt already; the receiver of a cell that has ended is dropped.
         match self.controls.try_send(control) {
             Err(mpsc::error::TrySendError::Closed(_)) => Err(SessionError::CellEnded(self.id)),
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
         }
     }
 
-    /// Interrupts this cell and no other.
+    /// Raises `KeyboardInterrupt` in this cell, and in no other.
     pub fn interrupt(&self) -> Result<(), SessionError> {
         self.control(Control::Interrupt)
     }
@@ -246,26 +279,27 @@ impl Cell {
     }
 
     pub(crate) fn kill(&self) {
-        // One that has ended needs no killing.
+        // The only error is that it has ended.
         let _ = self.control(Control::Kill);
     }
 
-    /// Gives it more time; returns what it has in all.
+    /// Extends its timeout; returns the timeout in all.
     pub fn extend(&self, more: Duration) -> Result<Duration, SessionError> {
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = granted.saturating_add(more);
+        let mut timeout = self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = timeout.saturating_add(more);
         if total > self.timeout_max {
-            let (total, most) = (total.as_secs(), self.timeout_max.as_secs());
-            let words =
-                format!("{total} seconds in all are more than the {most} a cell may have here");
-            return Err(SessionError::Bad(words));
+            let total = total.as_secs_f64();
+            let most = self.timeout_max.as_secs_f64();
+            return Err(SessionError::Bad(format!(
+                "the timeout of a cell must be at most {most} seconds; it would be {total}"
+            )));
         }
         self.control(Control::Extend(more))?;
-        *granted = total;
+        *timeout = total;
         Ok(total)
     }
 
-    /// What it costs to keep.
+    /// Returns the bytes of its log and results.
     pub(crate) fn kept_bytes(&self) -> usize {
         let results = match self.phase() {
             CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),

@@ -1,4 +1,4 @@
-//! A command of a session: a process, its log, its input, its end.
+//! A command of a session: the request, its process, input, output and end.
 
 mod pump;
 mod start;
@@ -14,44 +14,44 @@ use silica_store::audit::Ticket;
 use tokio::sync::watch;
 
 use crate::error::SessionError;
-use crate::event_log::{Event, EventLog};
+use crate::event_log::{EventLog, LogEvent};
 use crate::session::Session;
 
 use pump::Pump;
 
-/// What is to be run.
+/// A request to start a command.
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
-    /// The program.
-    pub what: What,
-    /// Variables on top of the sandbox's.
+    /// What to run.
+    pub line: CommandLine,
+    /// Environment variables, on top of the sandbox's.
     pub environment: BTreeMap<String, String>,
-    /// Where it starts.
+    /// The directory in which it starts; `None` is the sandbox's own.
     pub directory: Option<String>,
-    /// Whether its input stays open.
+    /// Whether clients can write to its standard input.
     pub stdin: bool,
-    /// For how long at most; as long as the sandbox if nothing is said.
+    /// The timeout; `None` for as long as the sandbox lives.
     pub timeout: Option<Duration>,
-    /// With a terminal of this size.
+    /// The size of its terminal; `None` for pipes.
     pub terminal: Option<TerminalSize>,
-    /// A name its owner gives it.
+    /// A name that its owner gives it.
     pub tag: Option<String>,
 }
 
-/// What a command is.
+/// What a command runs.
 #[derive(Clone, Debug)]
-pub enum What {
-    /// A line for the sandbox's shell.
-    Line(String),
+pub enum CommandLine {
+    /// A line for the shell of the sandbox.
+    Shell(String),
     /// A program and its arguments.
     Program(Vec<String>),
 }
 
-impl What {
-    /// What is shown for it.
-    pub(crate) fn shown(&self) -> String {
+impl CommandLine {
+    /// Returns it as one line, for people.
+    pub(crate) fn display(&self) -> String {
         match self {
-            Self::Line(line) => line.clone(),
+            Self::Shell(line) => line.clone(),
             Self::Program(arguments) => arguments.join(" "),
         }
     }
@@ -60,20 +60,20 @@ impl What {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Killed(i32),
-    /// It ran out of time.
+    /// It ran longer than its timeout.
     TimedOut,
-    /// It failed while processes were killed for lack of memory.
+    /// It failed with this status while processes of the sandbox were killed for lack of memory.
     OutOfMemory(i32),
-    /// With the whole sandbox.
+    /// Its sandbox ended.
     SandboxDied,
 }
 
 impl CommandOutcome {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exited(_) => "exited",
@@ -84,7 +84,7 @@ impl CommandOutcome {
         }
     }
 
-    /// The exit status a shell would show for it.
+    /// Returns the exit status that a shell would show.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Exited(status) | Self::OutOfMemory(status) => status,
@@ -94,7 +94,7 @@ impl CommandOutcome {
         }
     }
 
-    /// The signal that ended it.
+    /// Returns the signal that killed it.
     pub fn signal(self) -> Option<i32> {
         match self {
             Self::Killed(signal) => Some(signal),
@@ -114,16 +114,16 @@ impl CommandOutcome {
     }
 }
 
-/// A command's end.
+/// The result of a command that has ended.
 #[derive(Debug)]
 pub struct CommandEnded {
     /// How it ended.
     pub outcome: CommandOutcome,
-    /// What was kept of stdout.
+    /// The head and the tail of stdout.
     pub stdout: HeadTail,
-    /// What was kept of stderr.
+    /// The head and the tail of stderr.
     pub stderr: HeadTail,
-    /// Time on the clock.
+    /// Wall-clock time.
     pub duration: Duration,
 }
 
@@ -139,15 +139,15 @@ pub enum CommandPhase {
 /// A command.
 #[derive(Debug)]
 pub struct Command {
-    /// `p1`, `p2` …, unique in its sandbox.
+    /// Its id, unique in its sandbox.
     pub id: CommandId,
-    /// What was asked for, in one line.
-    pub shown: String,
-    /// What was asked for.
+    /// What it runs, in one line.
+    pub line: String,
+    /// The request.
     pub request: CommandRequest,
     /// When it was started.
     pub created_at: Timestamp,
-    /// What it says.
+    /// Its output.
     pub log: Arc<EventLog>,
     handle: CommandHandle,
     input: tokio::sync::Mutex<Option<CommandInput>>,
@@ -156,7 +156,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Takes over a command that has just been started.
+    /// Takes over a process that has just been started.
     pub(crate) fn start(
         session: &Arc<Session>,
         id: CommandId,
@@ -168,7 +168,7 @@ impl Command {
         let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let command = Arc::new(Self {
             id,
-            shown: request.what.shown(),
+            line: request.line.display(),
             created_at: Timestamp::now(),
             log: Arc::default(),
             handle: process.handle().clone(),
@@ -177,7 +177,7 @@ impl Command {
             request,
             phase: watch::Sender::new(CommandPhase::Running),
         });
-        command.log.push(Event::Start);
+        command.log.push(LogEvent::Start);
         let pump = Pump {
             session: Arc::clone(session),
             command: Arc::clone(&command),
@@ -191,12 +191,12 @@ impl Command {
         command
     }
 
-    /// Its process, as seen inside.
+    /// Returns the id of its process, as seen in the sandbox.
     pub fn process_id(&self) -> u32 {
         self.handle.process_id()
     }
 
-    /// How far it has come.
+    /// Returns how far it has come.
     pub fn phase(&self) -> CommandPhase {
         self.phase.borrow().clone()
     }
@@ -209,56 +209,57 @@ impl Command {
                 return Arc::clone(end);
             }
             if phase.changed().await.is_err() {
-                // The sender lives in this very command.
+                // The only error is a dropped sender, and the sender is a field of `self`.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    fn still_runs(&self) -> Result<(), SessionError> {
+    fn check_running(&self) -> Result<(), SessionError> {
         match *self.phase.borrow() {
             CommandPhase::Running => Ok(()),
             CommandPhase::Done(_) => Err(SessionError::CommandEnded(self.id)),
         }
     }
 
-    /// Writes to its input, at its pace.
+    /// Writes to its standard input; waits while its pipe is full.
     pub async fn write(&self, bytes: &[u8]) -> Result<(), SessionError> {
-        self.still_runs()?;
+        self.check_running()?;
         let mut input = self.input.lock().await;
-        let closed = || SessionError::Bad(format!("the input of command {} is closed", self.id));
+        let closed =
+            || SessionError::Bad(format!("the standard input of command {} is closed", self.id));
         let written = input.as_mut().ok_or_else(closed)?.write_all(bytes).await;
-        // It has ended, or has closed its input and will read nothing more.
+        // A failed write means that it has ended or has closed its standard input.
         written.map_err(|_| SessionError::CommandEnded(self.id))
     }
 
-    /// Closes its input. A terminal gets the character that means the end of input.
+    /// Closes its standard input. A terminal receives the character for the end of input.
     pub async fn close_input(&self) -> Result<(), SessionError> {
         const END_OF_INPUT: &[u8] = &[4];
         if self.has_terminal {
             return self.write(END_OF_INPUT).await;
         }
-        self.still_runs()?;
+        self.check_running()?;
         drop(self.input.lock().await.take());
         Ok(())
     }
 
     /// Sends a signal to it and to its process group.
     pub async fn signal(&self, signal: i32) -> Result<(), SessionError> {
-        self.still_runs()?;
+        self.check_running()?;
         if !(1..=64).contains(&signal) {
-            return Err(SessionError::Bad(format!("there is no signal {signal}")));
+            return Err(SessionError::Bad(format!("signal must be from 1 to 64, not {signal}")));
         }
         Ok(self.handle.signal(signal).await?)
     }
 
     /// Changes the size of its terminal.
     pub fn resize(&self, size: TerminalSize) -> Result<(), SessionError> {
-        self.still_runs()?;
+        self.check_running()?;
         if !self.has_terminal {
             return Err(SessionError::Bad(format!("command {} has no terminal", self.id)));
         }
-        let failed = |error| SessionError::Bad(format!("the terminal cannot be resized: {error}"));
+        let failed = |error| SessionError::Bad(format!("cannot resize the terminal: {error}"));
         self.handle.resize(size).map_err(failed)
     }
 }

@@ -1,11 +1,11 @@
-//! Making a sandbox: what may be asked for, admission, the sandbox itself, its record.
+//! Creating a sandbox: checks the request, waits for admission, makes the sandbox, records it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use silica_domain::{LimitValues, Limits};
+use silica_domain::LimitValues;
 use silica_engine::{
     CreateOptions, Created, EngineError, GuestPath, Input, KernelOrigin, SandboxPlan, Setup,
 };
@@ -13,24 +13,32 @@ use silica_store::sandboxes::NewSandbox;
 use silica_store::{SandboxId, Tenant};
 use tokio::sync::oneshot;
 
+use crate::audit;
 use crate::ending::Unclaimed;
 use crate::error::SessionError;
-use crate::fairness::Turn;
-use crate::session::{EndReason, Session, Terms};
+use crate::fairness::{Permit, QuotaSlot};
+use crate::session::{EndReason, NewSession, Purpose, SandboxTerms, Session};
 use crate::sessions::Sessions;
 
-/// A sandbox that is asked for.
+/// The most bytes of all names and values of environment variables together.
+const ENVIRONMENT_BYTES_MAX: usize = 32 * 1024;
+
+/// The most pairs of metadata, and the most bytes of all names and values together. The store keeps no more.
+const METADATA_PAIRS_MAX: usize = 64;
+const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+/// A request for a sandbox. What is `None` is the server's default.
 #[derive(Clone, Debug, Default)]
-pub struct Create {
-    /// What it starts from.
+pub struct SandboxRequest {
+    /// The name of the template.
     pub template: Option<String>,
-    /// What it may use.
+    /// The limits of the sandbox.
     pub limits: Option<LimitValues>,
-    /// Variables of everything in it.
+    /// Environment variables of everything that runs in it.
     pub environment: BTreeMap<String, String>,
-    /// Where its kernels and commands start; /workspace if nothing is said.
+    /// The directory in which kernels and commands start; `None` is /workspace.
     pub directory: Option<GuestPath>,
-    /// What its user says about it.
+    /// Pairs that its owner attaches to it.
     pub metadata: BTreeMap<String, String>,
     /// How long it lives.
     pub ttl: Option<Duration>,
@@ -38,42 +46,44 @@ pub struct Create {
     pub idle: Option<Duration>,
     /// How many cells it may run.
     pub max_cells: Option<u64>,
-    /// How long a cell of it may take, unless the cell says otherwise.
+    /// The default timeout of its cells.
     pub timeout: Option<Duration>,
-    /// Read-only inputs.
+    /// Files and directories of the host that are mounted read-only.
     pub inputs: Vec<Input>,
-    /// Whether its interpreter is to share nothing with any other.
+    /// Whether its interpreter is started anew instead of forked from one that other sandboxes share.
     pub fresh: bool,
 }
 
-/// Somebody who may have a sandbox.
+/// A create request that passed admission.
 pub(crate) struct Admitted {
-    terms: Terms,
+    id: SandboxId,
+    tenant: Tenant,
+    purpose: Purpose,
+    terms: SandboxTerms,
+    slot: QuotaSlot,
     plan: SandboxPlan,
-    way: Way,
+    source: Source,
 }
 
-/// How it comes about.
-enum Way {
-    /// It stands there.
-    Ready(Box<Created>),
-    /// It is made in this turn.
-    Make(Turn),
+/// Whether the sandbox comes from the pool or is built on demand.
+enum Source {
+    Pool(Box<Created>),
+    Build(Permit),
 }
 
 impl Sessions {
-    /// Makes a sandbox. Whoever asked may go away at any moment; then it is ended again.
+    /// Creates a sandbox. If the caller drops the future, the sandbox is ended again.
     pub async fn create(
         self: &Arc<Self>,
         tenant: &Tenant,
-        create: Create,
+        request: SandboxRequest,
     ) -> Result<Arc<Session>, SessionError> {
-        let admitted = self.admit(tenant, create, false).await?;
-        let (sessions, tenant) = (Arc::clone(self), tenant.clone());
+        let admitted = self.admit(tenant, request, Purpose::Session).await?;
+        let sessions = Arc::clone(self);
         let (sender, receiver) = oneshot::channel();
-        // Beside, so that it is never given up between the sandbox and its record.
+        // In a task of its own, so that it cannot be cancelled between the sandbox and its record.
         tokio::spawn(async move {
-            let made = sessions.create_recorded(&tenant, admitted).await;
+            let made = sessions.create_recorded(admitted).await;
             if let Err(Ok(session)) = sender.send(made) {
                 sessions.end(&session, EndReason::Deleted).await;
             }
@@ -83,196 +93,187 @@ impl Sessions {
 
     async fn create_recorded(
         self: &Arc<Self>,
-        tenant: &Tenant,
         admitted: Admitted,
     ) -> Result<Arc<Session>, SessionError> {
         let unclaimed = self.make(admitted, &[]).await?;
         let info = unclaimed.session().info();
         let record = NewSandbox {
-            id: info.id.clone(),
-            tenant: tenant.clone(),
+            id: info.id,
+            tenant: unclaimed.session().tenant().clone(),
             template: info.template,
             metadata: info.metadata,
-            limits: limits_json(&info.limits),
+            limits: audit::limits_json(&info.limits),
             expires_at: Some(info.expires_at),
         };
-        self.store.sandboxes().insert(record).await?;
+        self.services.store.sandboxes().insert(record).await?;
         let session = unclaimed.claim();
-        self.lock().insert(info.id, Arc::clone(&session));
-        self.numbers.sandboxes_created.fetch_add(1, Ordering::Relaxed);
-        let (sessions, watched) = (Arc::downgrade(self), Arc::downgrade(&session));
-        tokio::spawn(async move {
-            let Some(session) = watched.upgrade() else { return };
-            let died = session.sandbox().died();
-            drop(session);
-            let reason = if died.await { EndReason::OutOfMemory } else { EndReason::Died };
-            if let (Some(sessions), Some(session)) = (sessions.upgrade(), watched.upgrade()) {
-                sessions.end(&session, reason).await;
-            }
-        });
+        self.insert(&session);
+        self.services.statistics.sandboxes_created.fetch_add(1, Ordering::Relaxed);
+        self.end_when_dead(&session);
         Ok(session)
     }
 
-    /// Lets somebody have a sandbox: one that stands ready, or the turn to make one. May be given up.
+    /// Ends the session if its sandbox dies by itself.
+    fn end_when_dead(self: &Arc<Self>, session: &Arc<Session>) {
+        let sessions = Arc::downgrade(self);
+        let session = Arc::downgrade(session);
+        tokio::spawn(async move {
+            let Some(live) = session.upgrade() else { return };
+            let died = live.sandbox.died();
+            drop(live);
+            let reason = if died.await { EndReason::OutOfMemory } else { EndReason::Died };
+            if let (Some(sessions), Some(session)) = (sessions.upgrade(), session.upgrade()) {
+                sessions.end(&session, reason).await;
+            }
+        });
+    }
+
+    /// Takes a sandbox from the pool, or waits for a permit to build one. May be cancelled.
     pub(crate) async fn admit(
         &self,
         tenant: &Tenant,
-        create: Create,
-        single: bool,
+        request: SandboxRequest,
+        purpose: Purpose,
     ) -> Result<Admitted, SessionError> {
         if !self.is_open() {
             return Err(SessionError::ShuttingDown);
         }
-        let terms = self.terms(tenant, &create, single)?;
-        let kernel = if create.fresh { KernelOrigin::Fresh } else { KernelOrigin::Warm };
+        let terms = self.terms(&request)?;
+        let slot = self.admission().sandbox(tenant)?;
         let mut options = CreateOptions::new(&terms.template);
         options.limits = (*terms.limits).clone();
-        options.inputs = create.inputs;
-        options.kernel = kernel;
+        options.inputs = request.inputs;
+        options.kernel = if request.fresh { KernelOrigin::Fresh } else { KernelOrigin::Warm };
         let plan = self.engine().plan(&options)?;
-        let way = match self.engine().take_ready(&plan) {
-            Some(created) => Way::Ready(Box::new(created)),
-            None => Way::Make(self.admission.making(tenant).await),
+        let source = match self.engine().take_ready(&plan) {
+            Some(created) => Source::Pool(Box::new(created)),
+            None => Source::Build(self.admission().creating(tenant).await),
         };
-        // The turn may have been long in coming.
+        // The server may have begun to shut down while this waited for the permit.
         if !self.is_open() {
             return Err(SessionError::ShuttingDown);
         }
-        Ok(Admitted { terms, plan, way })
+        let id = SandboxId::random()?;
+        let tenant = tenant.clone();
+        Ok(Admitted { id, tenant, purpose, terms, slot, plan, source })
     }
 
+    /// Makes the sandbox of an admitted request, and starts its session.
     pub(crate) async fn make(
         self: &Arc<Self>,
         admitted: Admitted,
         arguments: &[String],
     ) -> Result<Unclaimed, SessionError> {
-        let Admitted { terms, plan, way } = admitted;
-        let mut created = match way {
-            Way::Ready(mut created) => {
+        let Admitted { id, tenant, purpose, terms, slot, plan, source } = admitted;
+        let mut created = match source {
+            Source::Pool(mut created) => {
                 created.kernel.ready().await?;
                 *created
             }
-            Way::Make(turn) => {
-                let make = async {
+            Source::Build(permit) => {
+                let build = async {
                     let mut created = self.engine().make(plan).await?;
                     created.kernel.ready().await?;
                     Ok::<_, SessionError>(created)
                 };
-                turn.spend(make).await?
+                permit.spend(build).await?
             }
         };
-        let as_it_is = terms.environment.is_empty() && terms.directory.is_none();
-        if !(as_it_is && arguments.is_empty()) {
-            let (environment, directory) = (terms.environment.clone(), terms.directory.clone());
-            let setup = Setup { environment, arguments: arguments.to_vec(), directory };
+        let is_default = terms.environment.is_empty() && terms.directory.is_none();
+        if !(is_default && arguments.is_empty()) {
+            let setup = Setup {
+                environment: terms.environment.clone(),
+                arguments: arguments.to_vec(),
+                directory: terms.directory.clone(),
+            };
             created.kernel.set_up(&setup).await?;
         }
-        let (store, admission) = (self.store.clone(), self.admission.clone());
-        let (numbers, review) = (Arc::clone(&self.numbers), self.review.clone());
-        let session = Session::start(terms, created, store, admission, numbers, review);
-        Ok(Unclaimed { sessions: Arc::clone(self), session: Some(session) })
+        let new = NewSession { id, tenant, purpose, terms, slot, created };
+        let session = Session::start(new, self.services.clone());
+        Ok(Unclaimed::new(self, session))
     }
 
-    fn terms(&self, tenant: &Tenant, create: &Create, single: bool) -> Result<Terms, SessionError> {
+    /// Fills a request up with the server's defaults, and checks it against the server's maxima.
+    fn terms(&self, request: &SandboxRequest) -> Result<SandboxTerms, SessionError> {
         let options = self.options();
-        let within = |what: &str, asked: Duration, most: Duration| {
-            let words = || {
-                let (asked, most) = (asked.as_secs(), most.as_secs());
-                format!("{what} of {asked} seconds cannot be had; at most {most} are allowed here")
-            };
-            if asked.is_zero() || asked > most {
-                Err(SessionError::Bad(words()))
-            } else {
-                Ok(asked)
-            }
-        };
-        let ttl = within("a life", create.ttl.unwrap_or(options.ttl), options.ttl_max)?;
-        let idle = match create.idle {
+        let ttl = request.ttl.unwrap_or(options.ttl);
+        check_seconds("ttl_seconds", ttl, options.ttl_max)?;
+        let idle = match request.idle {
             None => options.idle,
             Some(Duration::ZERO) if options.idle_max.is_none() => None,
             Some(idle) => {
-                Some(within("an idle time", idle, options.idle_max.unwrap_or(Duration::MAX))?)
+                check_seconds("idle_seconds", idle, options.idle_max.unwrap_or(Duration::MAX))?;
+                Some(idle)
             }
         };
-        let max_cells = create.max_cells.unwrap_or(options.max_cells);
+        let max_cells = request.max_cells.unwrap_or(options.max_cells);
         if max_cells == 0 || max_cells > options.max_cells {
             let most = options.max_cells;
             return Err(SessionError::Bad(format!("max_cells must be from 1 to {most}")));
         }
-        check_environment(&create.environment)?;
-        check_metadata(&create.metadata)?;
-        let limits = self.engine().check_limits(create.limits.as_ref().unwrap_or(&options.limits));
-        let limits = limits.map_err(EngineError::from)?;
-        Ok(Terms {
-            id: SandboxId::random()?,
-            tenant: tenant.clone(),
-            template: create.template.clone().unwrap_or_else(|| options.template.clone()),
-            metadata: create.metadata.clone(),
-            environment: create.environment.clone(),
-            directory: create.directory.as_ref().map(GuestPath::to_string),
+        check_environment(&request.environment)?;
+        check_metadata(&request.metadata)?;
+        let limits = request.limits.as_ref().unwrap_or(&options.limits);
+        let limits = self.engine().check_limits(limits).map_err(EngineError::from)?;
+        Ok(SandboxTerms {
+            template: request.template.clone().unwrap_or_else(|| options.template.clone()),
+            metadata: request.metadata.clone(),
+            environment: request.environment.clone(),
+            directory: request.directory.as_ref().map(GuestPath::to_string),
             limits,
             ttl,
             idle,
             max_cells,
-            timeout: create.timeout.unwrap_or(options.timeout),
+            timeout: request.timeout.unwrap_or(options.timeout),
             timeout_max: options.timeout_max,
-            single,
-            place: self.admission.sandbox(tenant)?,
         })
     }
 }
 
-/// Variables, their names and values all together.
-const ENVIRONMENT_BYTES_MAX: usize = 32 * 1024;
-
-/// What an owner may say about a sandbox, as many pairs and as many bytes as the store keeps.
-const METADATA_PAIRS_MAX: usize = 64;
-const METADATA_BYTES_MAX: usize = 8 * 1024;
+/// Checks a time that a client asks for. `field` is its name in requests.
+pub(crate) fn check_seconds(
+    field: &str,
+    asked: Duration,
+    most: Duration,
+) -> Result<(), SessionError> {
+    if asked.is_zero() {
+        return Err(SessionError::Bad(format!("{field} must be more than 0")));
+    }
+    if asked > most {
+        let most = most.as_secs_f64();
+        return Err(SessionError::Bad(format!("{field} must be at most {most}")));
+    }
+    Ok(())
+}
 
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), SessionError> {
     let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
     if metadata.len() > METADATA_PAIRS_MAX || bytes > METADATA_BYTES_MAX {
         return Err(SessionError::Bad(format!(
-            "metadata may have {METADATA_PAIRS_MAX} pairs and {METADATA_BYTES_MAX} bytes in all"
+            "metadata must have at most {METADATA_PAIRS_MAX} pairs and {METADATA_BYTES_MAX} bytes"
         )));
     }
     Ok(())
 }
 
+/// Checks environment variables of a sandbox, a kernel, a cell or a command.
 pub(crate) fn check_environment(
     environment: &BTreeMap<String, String>,
 ) -> Result<(), SessionError> {
     let mut bytes = 0;
     for (name, value) in environment {
-        let good = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
-        if !good {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(SessionError::Bad(format!(
-                "{name:?} cannot be a variable's name or value"
+                "invalid environment variable {name:?}: a name must not be empty or contain = or \
+                 NUL, and a value must not contain NUL"
             )));
         }
         bytes += name.len() + value.len() + 2;
     }
     if bytes > ENVIRONMENT_BYTES_MAX {
-        let words =
-            format!("the variables are {bytes} bytes long; at most {ENVIRONMENT_BYTES_MAX}");
-        return Err(SessionError::Bad(words));
+        return Err(SessionError::Bad(format!(
+            "env must have at most {ENVIRONMENT_BYTES_MAX} bytes; it has {bytes}"
+        )));
     }
     Ok(())
-}
-
-/// Limits as they are recorded and shown.
-pub fn limits_json(limits: &Limits) -> serde_json::Value {
-    serde_json::json!({
-        "memory_bytes": limits.memory_bytes,
-        "disk_bytes": limits.disk_bytes,
-        "cpus": f64::from(limits.cpu_millis) / 1000.0,
-        "cpu_seconds": limits.cpu.as_secs_f64(),
-        "wall_seconds": limits.wall.as_secs_f64(),
-        "processes": limits.processes,
-        "open_files": limits.open_files,
-        "file_bytes": limits.file_bytes,
-        "output_bytes": limits.output_bytes,
-        "results": limits.results,
-        "result_bytes": limits.result_bytes,
-    })
 }

@@ -1,150 +1,157 @@
-//! Ends of sessions: asked for, overdue, unclaimed, and all of them when the server goes down.
+//! Ends of sessions: on request, when they are overdue, and all of them when the server shuts down.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use silica_store::SandboxId;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
-use crate::session::{EndReason, Sample, Session};
+use crate::audit;
+use crate::session::{EndReason, Purpose, Session, UsageSample};
 use crate::sessions::Sessions;
 
-/// How often it is looked whose time is up.
+/// The pause between two searches for overdue sessions and approvals.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How far samples of use lie apart.
+/// The pause between two samples of a session's usage.
 const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long sandboxes that are being cleared away are waited for when the server goes down.
-const CLEAR_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a shutdown waits for ended sessions to release their resources.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long cells that run are waited for when the server goes down, unless told otherwise.
+/// The pause between two looks whether cells still run during a shutdown.
 const DRAIN_PAUSE: Duration = Duration::from_millis(20);
 
+/// Whether the store has a record of a sandbox that has to be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Record {
+    Exists,
+    Missing,
+}
+
 impl Sessions {
-    /// Ends a session; returns when nothing of it is left. Ending one twice is waiting for the first.
+    /// Ends a session; returns when all its resources are released. If another task ends it already,
+    /// waits until it is removed from the live sessions.
     pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        if let Some(_under_way) = self.stop(session, reason, !session.is_single()).await {
-            session.take_down().await;
+        let record = match session.purpose {
+            Purpose::Session => Record::Exists,
+            Purpose::SingleRun => Record::Missing,
+        };
+        if let Some(_releasing) = self.stop(session, reason, record).await {
+            session.release().await;
         }
     }
 
-    /// Ends a session for its owner: returns when nothing in it runs and nobody finds it any more. What
-    /// it held is given back beside, in a few milliseconds.
+    /// Ends a session for its owner; returns when nothing in it runs and it cannot be found any more. Its
+    /// resources are released in the background.
     pub async fn delete(self: &Arc<Self>, session: Arc<Session>) {
         let sessions = Arc::clone(self);
-        // A client that goes away does not keep it alive.
+        // In a task of its own, so that a client that leaves does not keep the session alive.
         let stopped = tokio::spawn(async move {
-            if let Some(under_way) = sessions.stop(&session, EndReason::Deleted, true).await {
+            let stopped = sessions.stop(&session, EndReason::Deleted, Record::Exists).await;
+            if let Some(releasing) = stopped {
                 tokio::spawn(async move {
-                    session.take_down().await;
-                    drop(under_way);
+                    session.release().await;
+                    drop(releasing);
                 });
             }
         });
-        // One that panicked is found and ended when its time is up.
+        // The error is a panic of the task; the session is then ended when it expires.
         let _ = stopped.await;
     }
 
-    /// Kills what is in a session, records its end and forgets it; nothing if somebody else has. What it
-    /// held is still to be given back, for which a server that goes down waits.
+    /// Kills what is in a session, records its end and removes it from the live sessions. The caller must
+    /// release its resources while it holds the returned guard. `None` if another task ends it.
     async fn stop(
         &self,
         session: &Session,
         reason: EndReason,
-        recorded: bool,
-    ) -> Option<ClearingUp> {
+        record: Record,
+    ) -> Option<Releasing> {
         if !session.mark_ended(reason) {
-            session.gone().await;
+            session.removed().await;
             return None;
         }
-        let under_way = ClearingUp::begin(&self.clearing_up);
-        let usage = recorded.then(|| session.usage());
+        let releasing = Releasing::begin(&self.releasing);
+        let usage = (record == Record::Exists).then(|| session.usage());
         session.kill().await;
         if let Some(usage) = usage {
-            self.numbers.count_end(reason);
-            self.record_end(session.id(), reason, &usage).await;
+            self.services.statistics.count_end(reason);
+            self.record_end(session, reason, &usage).await;
         }
-        // Last: whoever does not find it here any more reads the record.
-        self.lock().remove(session.id());
-        session.mark_gone();
-        Some(under_way)
+        // Last: a client that does not find the live session reads the record, which must be finished by then.
+        self.remove(session.id());
+        session.mark_removed();
+        Some(releasing)
     }
 
-    async fn record_end(&self, id: &SandboxId, reason: EndReason, usage: &Sample) {
-        let usage = serde_json::json!({
-            "cpu_ms": usage.cpu_ms,
-            "memory_peak_bytes": usage.memory_peak_bytes,
-            "disk_bytes": usage.disk_bytes,
-        });
-        let finished = self.store.sandboxes().finish(id, reason.name(), Some(&usage));
-        if let Err(error) = finished.await {
+    async fn record_end(&self, session: &Session, reason: EndReason, usage: &UsageSample) {
+        let id = session.id();
+        let usage = audit::usage_json(usage);
+        if let Err(error) = self.records().finish(id, reason.name(), Some(&usage)).await {
             let error = &error as &dyn std::error::Error;
             tracing::error!(error, sandbox = %id, "the end of a sandbox was not recorded");
         }
     }
 
-    /// Takes nothing new from now on.
-    pub fn stop_taking(&self) {
-        self.admission.close();
+    /// Admits no new sandbox or execution from now on.
+    pub fn stop_admission(&self) {
+        self.admission().close();
     }
 
-    /// Takes nothing new, lets what runs end for a while, then ends everything.
+    /// Shuts down: admits nothing new, waits at most `patience` for running cells, then ends every session.
     pub async fn close(self: Arc<Self>, patience: Duration) {
-        self.stop_taking();
+        self.stop_admission();
         let until = Instant::now() + patience;
-        while Instant::now() < until && !self.admission.is_idle() {
+        while Instant::now() < until && !self.admission().is_idle() {
             tokio::time::sleep(DRAIN_PAUSE).await;
         }
-        let ends: Vec<_> = self
-            .all()
-            .into_iter()
-            .map(|session| {
-                let sessions = Arc::clone(&self);
-                tokio::spawn(async move { sessions.end(&session, EndReason::Shutdown).await })
-            })
-            .collect();
+        let end = |session: Arc<Session>| {
+            let sessions = Arc::clone(&self);
+            tokio::spawn(async move { sessions.end(&session, EndReason::Shutdown).await })
+        };
+        let ends: Vec<_> = self.all_with_single_runs().into_iter().map(end).collect();
         for end in ends {
-            // One that panicked left its record as running; the next start says it is lost.
+            // The error is a panic of the task; the next start records that sandbox as lost.
             let _ = end.await;
         }
-        let mut clearing_up = self.clearing_up.subscribe();
-        // Bounded as what is waited for is; what is left then goes with the zone.
+        let mut releasing = self.releasing.subscribe();
+        // After the timeout, closing the engine ends the zone and whatever is left in it.
         let _ =
-            tokio::time::timeout(CLEAR_PATIENCE, clearing_up.wait_for(|count| *count == 0)).await;
+            tokio::time::timeout(RELEASE_PATIENCE, releasing.wait_for(|count| *count == 0)).await;
         self.engine().close().await;
-        self.store.close().await;
+        self.services.store.close().await;
     }
 }
 
-/// Counts a session that is being cleared away.
-struct ClearingUp(watch::Sender<usize>);
+/// Counts a session that releases its resources; a shutdown waits for it.
+struct Releasing(watch::Sender<usize>);
 
-impl ClearingUp {
+impl Releasing {
     fn begin(count: &watch::Sender<usize>) -> Self {
         count.send_modify(|count| *count += 1);
         Self(count.clone())
     }
 }
 
-impl Drop for ClearingUp {
+impl Drop for Releasing {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
 }
 
-/// Ends those whose time is up and takes samples, for as long as there are sessions to look after.
-pub(crate) async fn look_after(sessions: std::sync::Weak<Sessions>) {
+/// Ends overdue sessions and approvals and samples usage, until the registry is dropped.
+pub(crate) async fn expire_loop(sessions: Weak<Sessions>) {
     let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let Some(sessions) = sessions.upgrade() else { return };
-        if let Err(error) = sessions.review.expire().await {
+        if let Err(error) = sessions.review().expire().await {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "approvals whose time is up could not be ended");
+            tracing::error!(error, "expired approvals could not be ended");
         }
-        for session in sessions.all() {
+        for session in sessions.all_with_single_runs() {
             match session.overdue() {
                 Some(reason) => {
                     let sessions = Arc::clone(&sessions);
@@ -156,19 +163,23 @@ pub(crate) async fn look_after(sessions: std::sync::Weak<Sessions>) {
     }
 }
 
-/// A session that nobody has yet. Its kernels keep it alive, so it must be ended and not just dropped.
+/// A session that no client has yet. Its kernels keep it alive, so dropping this ends it.
 pub(crate) struct Unclaimed {
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) session: Option<Arc<Session>>,
+    sessions: Arc<Sessions>,
+    session: Option<Arc<Session>>,
 }
 
 impl Unclaimed {
+    pub(crate) fn new(sessions: &Arc<Sessions>, session: Arc<Session>) -> Self {
+        Self { sessions: Arc::clone(sessions), session: Some(session) }
+    }
+
     pub(crate) fn session(&self) -> &Arc<Session> {
-        self.session.as_ref().expect("it is taken out only by what consumes this")
+        self.session.as_ref().expect("only `claim` and `drop` take it, and both consume this")
     }
 
     pub(crate) fn claim(mut self) -> Arc<Session> {
-        self.session.take().expect("it is taken out only here")
+        self.session.take().expect("only `claim` and `drop` take it, and both consume this")
     }
 }
 
@@ -177,9 +188,9 @@ impl Drop for Unclaimed {
         if let Some(session) = self.session.take() {
             let sessions = Arc::clone(&self.sessions);
             tokio::spawn(async move {
-                let stopped = sessions.stop(&session, EndReason::Deleted, false).await;
-                if let Some(_under_way) = stopped {
-                    session.take_down().await;
+                let stopped = sessions.stop(&session, EndReason::Deleted, Record::Missing).await;
+                if let Some(_releasing) = stopped {
+                    session.release().await;
                 }
             });
         }

@@ -1,115 +1,115 @@
-//! Why something could not be done, in terms a caller can act on.
+//! Errors of this crate, one variant for each thing a caller can act on.
 
 use silica_domain::{CellId, CommandId, ItemKind, LimitError, UnknownId};
 use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
 use silica_store::StoreError;
 use silica_store::approvals::State;
 
-use crate::approval::Checked;
-use crate::fairness::Refusal;
+use crate::approval::CheckResult;
+use crate::fairness::AdmissionError;
 use crate::session::EndReason;
 
-/// Why something could not be done.
+/// Why an operation on sessions failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// No such sandbox, or another's.
+    /// There is no such sandbox, or it belongs to another key.
     #[error("there is no sandbox {0}")]
     NoSandbox(String),
-    /// It was there and has ended.
+    /// The sandbox has ended.
     #[error("sandbox {id} has ended: {}", .reason.explain())]
     Ended {
-        /// Which.
+        /// The sandbox.
         id: String,
-        /// Why.
+        /// Why it has ended.
         reason: EndReason,
     },
-    /// No such kernel in this sandbox.
+    /// There is no such kernel.
     #[error("there is no kernel {0} in this sandbox")]
     NoKernel(String),
-    /// No such cell in this sandbox, or one that is not kept any more.
+    /// There is no such cell, or it is not kept any more.
     #[error("there is no cell {0} in this sandbox")]
     NoCell(String),
-    /// No such command in this sandbox, or one that is not kept any more.
+    /// There is no such command, or it is not kept any more.
     #[error("there is no command {0} in this sandbox")]
     NoCommand(String),
-    /// It has ended already.
+    /// The cell has ended.
     #[error("cell {0} has ended")]
     CellEnded(CellId),
-    /// It has ended already, or reads nothing any more.
-    #[error("command {0} has ended, or has closed its input")]
+    /// The command has ended, or has closed its standard input.
+    #[error("command {0} has ended or has closed its standard input")]
     CommandEnded(CommandId),
-    /// The policy does not let it run.
-    #[error("the policy {} does not let this code run: {}", .0.policy, .0.summary())]
-    Blocked(Box<Checked>),
-    /// Nothing of this id waits or was decided.
+    /// The policy blocks the code.
+    #[error("the policy {} blocks this code: {}", .0.policy, .0.summary())]
+    Blocked(Box<CheckResult>),
+    /// There is no such approval.
     #[error("there is no approval {0}")]
     NoApproval(String),
-    /// Somebody else was first, or time was.
-    #[error("approval {id} is {} already", .state.name())]
+    /// The approval was decided before, or has expired.
+    #[error("approval {id} is already {}", .state.name())]
     AlreadyDecided {
-        /// Which.
+        /// The approval.
         id: String,
-        /// How.
+        /// How it was decided.
         state: State,
     },
-    /// Whoever asks does not decide.
-    #[error("a key may not approve what it asked for itself, as in {0}")]
+    /// The key that approves is the key that submitted the cell.
+    #[error("approval {0} is for a cell of this key; another key must approve it")]
     OwnApproval(String),
-    /// There is nothing left that could run.
-    #[error("the sandbox of approval {0} has ended, so it can only be denied")]
+    /// The sandbox of the approval has ended.
+    #[error("the sandbox of approval {0} has ended; the approval can only be denied")]
     ApprovalVoid(String),
-    /// Somebody looked at something else.
-    #[error("approval {0} is about code of another digest")]
+    /// The digest of the decision is not that of the code.
+    #[error("approval {0} is for code with another sha256; read it again before you decide")]
     OtherCode(String),
-    /// Too many wait for a person.
-    #[error("{0} executions wait for a person already")]
+    /// Too many approvals are pending.
+    #[error("too many approvals are pending: {0}; decide some of them first")]
     TooManyWait(usize),
-    /// What cannot be approved is not done where everything has to be.
-    #[error("every execution has to be approved here, and commands cannot be; run a cell")]
+    /// The server requires approval for every execution, and commands cannot be approved.
+    #[error("this server requires approval, which commands cannot get; run a cell instead")]
     NotApprovable,
-    /// Too many kernels.
-    #[error("a sandbox has at most {0} kernels")]
+    /// The sandbox has as many kernels as it may.
+    #[error("a sandbox may have at most {0} kernels")]
     TooManyKernels(usize),
-    /// Too many watches.
-    #[error("a sandbox has at most {0} watches of its files")]
+    /// The sandbox has as many watches as it may.
+    #[error("a sandbox may have at most {0} watches of directories")]
     TooManyWatches(usize),
-    /// No such watcher in this sandbox.
+    /// There is no such watcher.
     #[error("there is no watcher {0} in this sandbox")]
     NoWatcher(String),
-    /// A value that cannot be had.
+    /// A value of the request is invalid. The text says which, and what is allowed.
     #[error("{0}")]
     Bad(String),
-    /// The template is not offered here.
+    /// The server does not have this template.
     #[error("there is no template {0} on this server")]
     NoTemplate(String),
-    /// A limit that cannot be had.
+    /// A limit of the request is invalid.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// Not now.
+    /// A quota or the capacity of the server is used up.
     #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// An input that is refused.
+    Refused(#[from] AdmissionError),
+    /// An input could not be mounted.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A file that is refused or full.
+    /// An operation on files failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A command that could not be started.
+    /// A command could not be started.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The sandbox could not be made.
-    #[error("the sandbox could not be made")]
+    /// The sandbox could not be created.
+    #[error("the sandbox could not be created")]
     Engine(#[source] EngineError),
-    /// An interpreter could not be started or spoken to.
+    /// An interpreter could not be started.
     #[error("the interpreter could not be started")]
     Kernel(#[source] KernelError),
-    /// The zone failed.
+    /// The zone did not answer.
     #[error("the sandbox could not be reached")]
     Zone(#[source] TierError),
-    /// Without a record nothing is run.
-    #[error("what is to be done could not be recorded")]
+    /// The store failed. Nothing runs that is not recorded.
+    #[error("the operation could not be recorded")]
     Store(#[from] StoreError),
-    /// The server is going down.
+    /// The server is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
 }

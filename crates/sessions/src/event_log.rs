@@ -1,8 +1,8 @@
-//! What a cell or command says, numbered, kept for a while, read by any number of clients.
+//! The log of a cell or command: numbered events in a bounded buffer, for any number of readers.
 //!
-//! Readers come and go and go on where they left off. While one is attached, or has only just gone,
-//! whoever writes waits for it (`poll_room`), so nothing is missed; while nobody listens the oldest is
-//! dropped, and whoever comes later is told how much.
+//! A reader can leave and continue later where it left off. While a reader is attached, or has left only a moment
+//! ago, the writer waits for it (`poll_room`), so that it misses nothing. Without readers the oldest events are
+//! dropped, and a later reader gets a [`LogRead::Gap`] with their number.
 
 #[cfg(test)]
 mod tests;
@@ -16,51 +16,51 @@ use silica_domain::{Bundle, CellError};
 use silica_store::approvals::ApprovalRecord;
 use tokio::sync::Notify;
 
-/// What is kept for readers. More than the sockets between us and a client hold: what it never got
-/// when its connection broke is still here when it comes back.
+/// The most bytes of a log. This is more than the socket buffers between server and client hold, so that what a
+/// client did not receive when its connection broke is still here when it reconnects.
 pub const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// How far a writer may be ahead of the slowest reader.
+/// How many bytes a writer may be ahead of the slowest reader.
 const AHEAD_BYTES_MAX: u64 = LOG_BYTES_MAX as u64 / 8;
 
-/// What an event costs beside its text.
+/// What an event counts beside its text, in bytes.
 const EVENT_BYTES: usize = 64;
 
-/// How long a writer is held back for a reader that has gone and may come back.
+/// How long a writer waits for a reader that has left and may return.
 const RECONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a writer is held back for a reader that does not read.
+/// How long a writer waits for an attached reader that does not read.
 const STALL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Something that was said.
+/// An event of a cell or command.
 #[derive(Clone, Debug)]
-pub enum Event {
-    /// A person is asked about the cell, or has decided.
+pub enum LogEvent {
+    /// The cell waits for approval, or its approval was decided.
     Approval(Arc<ApprovalRecord>),
     /// The cell or command has started.
     Start,
     /// Text on stdout.
-    Stdout(Text),
+    Stdout(OutputText),
     /// Text on stderr.
-    Stderr(Text),
+    Stderr(OutputText),
     /// A result.
     Result(Arc<Bundle>),
     /// The exception that ends a cell.
     Error(Arc<CellError>),
-    /// The end; nothing follows.
+    /// The cell or command has ended. This is the last event.
     Done,
 }
 
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Text {
-    /// Text.
+pub enum OutputText {
+    /// UTF-8.
     Utf8(Arc<str>),
-    /// Bytes that are none.
+    /// Bytes that are not UTF-8.
     Bytes(Arc<[u8]>),
 }
 
-impl Text {
+impl OutputText {
     fn len(&self) -> usize {
         match self {
             Self::Utf8(text) => text.len(),
@@ -69,8 +69,8 @@ impl Text {
     }
 }
 
-impl Event {
-    /// What it costs to keep. Results are kept with their cell anyway.
+impl LogEvent {
+    /// Returns what it counts in bytes. Results count for their cell, which keeps them.
     fn cost(&self) -> usize {
         EVENT_BYTES
             + match self {
@@ -82,12 +82,12 @@ impl Event {
     }
 }
 
-/// What a reader gets.
+/// What a reader reads.
 #[derive(Clone, Debug)]
-pub enum Read {
+pub enum LogRead {
     /// The next event and its number.
-    Event(u64, Event),
-    /// So many events were dropped before the next.
+    Event(u64, LogEvent),
+    /// This many events were dropped before the next one.
     Gap(u64),
 }
 
@@ -100,11 +100,11 @@ pub struct EventLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    events: VecDeque<Event>,
+    events: VecDeque<LogEvent>,
     /// The number of the first kept event, counted from 0.
     first: u64,
     kept: usize,
-    /// The cost of everything ever said.
+    /// The bytes of all events ever pushed.
     total: u64,
     readers: HashMap<u64, Progress>,
     next_reader: u64,
@@ -114,14 +114,14 @@ struct Inner {
 /// How far a reader has come.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// The cost of everything it has had.
+    /// The bytes of all events that it has read or skipped.
     read: u64,
     since: Instant,
     attached: bool,
 }
 
 impl Inner {
-    /// What the slowest reader that is waited for has yet to read.
+    /// Returns how many bytes the slowest reader has yet to read, of those that the writer waits for.
     fn ahead(&self, now: Instant) -> u64 {
         let waited_for = |progress: &&Progress| {
             let patience = if progress.attached { STALL_PATIENCE } else { RECONNECT_PATIENCE };
@@ -132,18 +132,18 @@ impl Inner {
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.events.back(), Some(Event::Done))
+        matches!(self.events.back(), Some(LogEvent::Done))
     }
 }
 
 impl EventLog {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Numbers only; a panic elsewhere leaves nothing halfway.
+        // A panic while the lock is held leaves no broken invariant: nothing in between can panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event; drops the oldest beyond what is kept.
-    pub(crate) fn push(&self, event: Event) {
+    /// Adds an event, and drops the oldest ones beyond `LOG_BYTES_MAX`.
+    pub(crate) fn push(&self, event: LogEvent) {
         let mut inner = self.lock();
         let cost = event.cost();
         inner.total += cost as u64;
@@ -158,12 +158,12 @@ impl EventLog {
         self.grown.notify_waiters();
     }
 
-    /// Whether the writer may go on without leaving somebody behind.
+    /// Returns whether the writer may go on without waiting for a reader.
     pub(crate) fn has_room(&self) -> bool {
         self.lock().ahead(Instant::now()) < AHEAD_BYTES_MAX
     }
 
-    /// Ready when [`Self::has_room`]; a reader that gives up is noticed by asking again.
+    /// Is ready when [`Self::has_room`]. A reader that times out does not wake the writer, which must poll again.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
         if inner.ahead(Instant::now()) < AHEAD_BYTES_MAX {
@@ -173,13 +173,13 @@ impl EventLog {
         Poll::Pending
     }
 
-    /// What is kept, in bytes.
+    /// Returns the bytes of the kept events.
     pub(crate) fn kept(&self) -> usize {
         self.lock().kept
     }
 
-    /// Reads from the event after number `after`; 0 for all.
-    pub fn read(self: &Arc<Self>, after: u64) -> Reader {
+    /// Attaches a reader that begins after the event with number `after`; 0 for all events.
+    pub fn read(self: &Arc<Self>, after: u64) -> LogReader {
         let mut inner = self.lock();
         let id = inner.next_reader;
         inner.next_reader += 1;
@@ -188,20 +188,20 @@ impl EventLog {
             .events
             .iter()
             .skip(usize::try_from(next.saturating_sub(inner.first)).unwrap_or(usize::MAX))
-            .map(Event::cost)
+            .map(LogEvent::cost)
             .sum();
         let progress =
             Progress { read: inner.total - unread as u64, since: Instant::now(), attached: true };
-        // Whoever comes back takes the place of those who have gone.
+        // A new reader replaces the readers that have left, so that the writer waits for them no more.
         inner.readers.retain(|_, progress| progress.attached);
         inner.readers.insert(id, progress);
-        Reader { log: Arc::clone(self), id, next, over: false }
+        LogReader { log: Arc::clone(self), id, next, over: false }
     }
 }
 
-/// One client's place in a log.
+/// The position of one client in a log.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     log: Arc<EventLog>,
     id: u64,
     /// The number, from 0, of the event to read next.
@@ -209,14 +209,14 @@ pub struct Reader {
     over: bool,
 }
 
-impl Reader {
-    /// The next event; `None` after the last.
-    pub async fn next(&mut self) -> Option<Read> {
+impl LogReader {
+    /// Waits for the next event; `None` after the last one.
+    pub async fn next(&mut self) -> Option<LogRead> {
         loop {
             let log = Arc::clone(&self.log);
             let grown = log.grown.notified();
             tokio::pin!(grown);
-            // Registered before looking, or a push in between would be slept through.
+            // Registered before the check, so that a push in between is not missed.
             grown.as_mut().enable();
             match self.try_next() {
                 Poll::Ready(read) => return read,
@@ -225,8 +225,8 @@ impl Reader {
         }
     }
 
-    /// The next event if it is there.
-    pub fn try_next(&mut self) -> Poll<Option<Read>> {
+    /// Returns the next event if there is one.
+    pub fn try_next(&mut self) -> Poll<Option<LogRead>> {
         if self.over {
             return Poll::Ready(None);
         }
@@ -237,7 +237,7 @@ impl Reader {
             let kept = inner.kept as u64;
             let read = inner.total - kept;
             self.note(&mut inner, read);
-            return Poll::Ready(Some(Read::Gap(dropped)));
+            return Poll::Ready(Some(LogRead::Gap(dropped)));
         }
         let index = usize::try_from(self.next - inner.first).unwrap_or(usize::MAX);
         let Some(event) = inner.events.get(index).cloned() else {
@@ -247,10 +247,10 @@ impl Reader {
         self.next += 1;
         let read = inner.readers.get(&self.id).map_or(0, |progress| progress.read);
         self.note(&mut inner, read + event.cost() as u64);
-        Poll::Ready(Some(Read::Event(self.next, event)))
+        Poll::Ready(Some(LogRead::Event(self.next, event)))
     }
 
-    /// Notes how far this reader has come, and lets a waiting writer go on.
+    /// Notes how far this reader has come, and wakes a waiting writer.
     fn note(&self, inner: &mut Inner, read: u64) {
         inner.readers.insert(self.id, Progress { read, since: Instant::now(), attached: true });
         if let Some(writer) = inner.writer.take() {
@@ -259,7 +259,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for LogReader {
     fn drop(&mut self) {
         let mut inner = self.log.lock();
         if let Some(progress) = inner.readers.get_mut(&self.id) {
@@ -275,14 +275,14 @@ impl Drop for Reader {
     }
 }
 
-/// Turns chunks of bytes into text, keeping a character that was cut in two until the rest comes.
+/// Decodes chunks of bytes as UTF-8. A character that is split over two chunks is kept until its rest comes.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     rest: Vec<u8>,
 }
 
 impl Decoder {
-    /// The text of a chunk, wrong bytes replaced.
+    /// Returns the text of a chunk; invalid bytes are replaced.
     pub(crate) fn text(&mut self, bytes: &[u8]) -> String {
         if self.rest.is_empty()
             && let Ok(text) = std::str::from_utf8(bytes)
@@ -296,13 +296,13 @@ impl Decoder {
         String::from_utf8_lossy(&whole).into_owned()
     }
 
-    /// What is left when nothing more comes.
+    /// Returns what is left at the end of the stream.
     pub(crate) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned()
     }
 }
 
-/// How many bytes at the end begin a character that could still be completed.
+/// Returns how many bytes at the end begin a character that could still be completed.
 fn incomplete_tail(bytes: &[u8]) -> usize {
     for length in 1..=bytes.len().min(3) {
         let tail = &bytes[bytes.len() - length..];

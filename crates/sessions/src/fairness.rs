@@ -1,13 +1,14 @@
-//! Fair use: what each key may have at once and per minute, and whose turn it is.
+//! Fair use: enforces the quota of each key and the capacity of the server.
 //!
-//! Everything that runs code takes a place in a bounded queue, then a turn, and so does the making of a sandbox,
-//! whose queue is bounded by how many sandboxes a key may have. Turns go round the keys, so a key with a thousand
-//! cells waiting delays another's only cell by one cell and no more; and a few turns are kept for keys that have
-//! none, so that it is not delayed at all by cells that run for hours.
+//! Everything that runs code takes a slot in a bounded queue, then waits for a permit. Creating a sandbox needs a
+//! permit too; its queue is bounded by the number of sandboxes a key may have. Permits are granted round robin
+//! over the keys, so that a thousand queued cells of one key delay the only cell of another key by one cell. A few
+//! permits are reserved for keys that hold none, so that cells which run for hours do not delay it either.
 
+mod bucket;
+mod semaphore;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,80 +17,87 @@ use std::time::{Duration, Instant};
 
 use silica_store::Tenant;
 
-pub(crate) use turns::Turn;
-use turns::{Bounds, Turns};
+use bucket::Bucket;
+pub(crate) use semaphore::Permit;
+use semaphore::{FairSemaphore, PermitBounds};
 
-/// What one key may use.
+/// When to try again if there are too many sandboxes.
+const SANDBOX_RETRY: Duration = Duration::from_secs(5);
+
+/// When to try again if the queue is full.
+const QUEUE_RETRY: Duration = Duration::from_secs(1);
+
+/// The quota of one key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quota {
-    /// Requests, on average.
+    /// Requests per second on average.
     pub requests_per_second: f64,
-    /// Requests at once after a pause.
+    /// Requests that may come at once after a pause.
     pub request_burst: f64,
-    /// Living sandboxes.
+    /// Live sandboxes.
     pub sandboxes: usize,
-    /// Cells and commands in the foreground that run.
+    /// Running cells.
     pub running: usize,
-    /// Cells that wait.
+    /// Queued cells.
     pub queued: usize,
     /// Bytes uploaded in a minute.
     pub upload_bytes_per_minute: u64,
-    /// Bytes printed and downloaded in a minute.
+    /// Bytes of output in a minute.
     pub output_bytes_per_minute: u64,
     /// Processor seconds in a minute; 0 for no limit.
     pub cpu_seconds_per_minute: u64,
 }
 
-/// What the whole server takes on.
+/// The capacity of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Cells that run.
+    /// Running cells.
     pub running: usize,
-    /// Cells that run beside those, of keys that run nothing else.
-    pub kept: usize,
-    /// Cells that wait.
+    /// Running cells beyond `running`, of keys that have no other running cell.
+    pub reserved: usize,
+    /// Queued cells.
     pub queued: usize,
-    /// Living sandboxes.
+    /// Live sandboxes.
     pub sandboxes: usize,
-    /// Sandboxes and interpreters that are made at a time; half of them by one key.
-    pub making: usize,
+    /// Sandboxes and interpreters that are being created; one key may create half of them.
+    pub creating: usize,
 }
 
-/// Why something was not let in, and when to come back.
+/// Why a request was not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Too many requests.
-    #[error("this key sends more requests per second than it may")]
+pub enum AdmissionError {
+    /// The key sends too many requests; when to try again.
+    #[error("this key sends more requests per second than its quota allows")]
     Rate(Duration),
-    /// Something the key has used up for now.
-    #[error("this key has used all its {what} for now: {most}")]
+    /// A quota of the key, or the capacity of the server, is used up.
+    #[error("the quota is used up: at most {most} {what}")]
     Quota {
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// How much it may have.
+        /// The quota.
         most: u64,
-        /// When there is more, if time brings it.
+        /// When to try again.
         retry: Duration,
     },
-    /// The queue in front of execution.
-    #[error("{queued} cells are waiting already")]
+    /// The queue of cells is full.
+    #[error("the queue is full: {queued} cells are waiting")]
     QueueFull {
-        /// How many.
+        /// How many cells wait.
         queued: usize,
     },
 }
 
-impl Refusal {
-    /// When to come back.
+impl AdmissionError {
+    /// Returns when to try again.
     pub fn retry_after(&self) -> Duration {
         match self {
             Self::Rate(retry) | Self::Quota { retry, .. } => *retry,
-            Self::QueueFull { .. } => Duration::from_secs(1),
+            Self::QueueFull { .. } => QUEUE_RETRY,
         }
     }
 }
 
-/// The doorkeeper.
+/// Enforces per-key quotas and server capacity. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Shared>);
 
@@ -99,10 +107,10 @@ struct Shared {
     capacity: Capacity,
     closed: AtomicBool,
     state: Mutex<State>,
-    /// For cells to run.
-    cells: Turns,
-    /// For sandboxes to be made.
-    making: Turns,
+    /// Permits to run a cell.
+    cells: FairSemaphore,
+    /// Permits to create a sandbox or an interpreter.
+    creating: FairSemaphore,
 }
 
 #[derive(Debug, Default)]
@@ -122,48 +130,6 @@ struct Key {
     cpu: Bucket,
 }
 
-/// Something that refills with time. It may go below zero for what was only known afterwards.
-#[derive(Debug)]
-struct Bucket {
-    level: f64,
-    most: f64,
-    per_second: f64,
-    since: Instant,
-}
-
-impl Bucket {
-    fn new(most: f64, per_second: f64, now: Instant) -> Self {
-        Self { level: most, most, per_second, since: now }
-    }
-
-    fn per_minute(most: u64, now: Instant) -> Self {
-        Self::new(most as f64, most as f64 / 60.0, now)
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.since).as_secs_f64();
-        self.level = (self.level + passed * self.per_second).min(self.most);
-        self.since = now;
-    }
-
-    /// Takes what is there or says how long until it is.
-    fn take(&mut self, amount: f64, now: Instant) -> Result<(), Duration> {
-        self.refill(now);
-        if self.level >= amount {
-            self.level -= amount;
-            return Ok(());
-        }
-        let seconds = (amount - self.level) / self.per_second.max(f64::MIN_POSITIVE);
-        Err(Duration::from_secs_f64(seconds.min(3600.0)))
-    }
-
-    /// Takes what has been used already.
-    fn charge(&mut self, amount: f64, now: Instant) {
-        self.refill(now);
-        self.level -= amount;
-    }
-}
-
 impl Key {
     fn new(quota: &Quota, now: Instant) -> Self {
         Self {
@@ -177,44 +143,51 @@ impl Key {
     }
 }
 
-/// How much of everything is in use.
+/// What is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Cells that run.
+    /// Running cells.
     pub running: usize,
-    /// Cells that wait.
+    /// Queued cells.
     pub queued: usize,
-    /// Living sandboxes.
+    /// Live sandboxes.
     pub sandboxes: usize,
 }
 
 impl Admission {
-    /// A doorkeeper of an empty house.
+    /// Creates an admission controller with no load.
     pub fn new(quota: Quota, capacity: Capacity) -> Self {
-        let Capacity { running, kept, making, .. } = capacity;
-        let cells = Turns::new(Bounds { most: running, for_one: quota.running, kept });
-        let for_one = making.div_ceil(2);
-        let making = Turns::new(Bounds { most: making, for_one, kept: making.div_ceil(4) });
-        let (closed, state) = (false.into(), Mutex::default());
-        Self(Arc::new(Shared { quota, capacity, closed, state, cells, making }))
+        let cells = FairSemaphore::new(PermitBounds {
+            total: capacity.running,
+            per_key: quota.running,
+            reserved: capacity.reserved,
+        });
+        let creating = FairSemaphore::new(PermitBounds {
+            total: capacity.creating,
+            per_key: capacity.creating.div_ceil(2),
+            reserved: capacity.creating.div_ceil(4),
+        });
+        let closed = false.into();
+        let state = Mutex::default();
+        Self(Arc::new(Shared { quota, capacity, closed, state, cells, creating }))
     }
 
-    /// What each key may use.
+    /// Returns the quota of each key.
     pub fn quota(&self) -> &Quota {
         &self.0.quota
     }
 
-    /// Has nothing new let in from now on; what is in the queue still gets its turn.
+    /// Admits no new sandbox or execution from now on. Queued cells still run.
     pub fn close(&self) {
         self.0.closed.store(true, Ordering::Release);
     }
 
-    /// Whether nothing new is let in.
+    /// Returns whether nothing new is admitted.
     pub fn is_closed(&self) -> bool {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// How much is in use: on the whole, and by one key.
+    /// Returns what is in use: by everyone, or by one key.
     pub fn load(&self, tenant: Option<&Tenant>) -> Load {
         let (queued, sandboxes) = {
             let state = self.0.lock();
@@ -225,38 +198,39 @@ impl Admission {
                 }
             }
         };
-        // Afterwards, since a cell that gets its turn runs before it leaves the queue: it is not missed.
-        Load { running: self.0.cells.taken(tenant), queued, sandboxes }
+        // Read last: a cell holds its permit before it leaves the queue, so that it is counted at least once.
+        Load { running: self.0.cells.held(tenant), queued, sandboxes }
     }
 
-    /// Whether nothing runs, waits for its turn or is being made.
+    /// Returns whether nothing runs, is queued or is being created.
     pub(crate) fn is_idle(&self) -> bool {
         let load = self.load(None);
-        load.running + load.queued + self.0.making.taken(None) == 0
+        load.running + load.queued + self.0.creating.held(None) == 0
     }
 
-    /// Waits for the turn to make a sandbox or an interpreter.
-    pub(crate) async fn making(&self, tenant: &Tenant) -> Turn {
-        self.0.making.take(tenant).await
+    /// Waits for a permit to create a sandbox or an interpreter.
+    pub(crate) async fn creating(&self, tenant: &Tenant) -> Permit {
+        self.0.creating.acquire(tenant).await
     }
 
-    /// Counts a request.
-    pub fn request(&self, tenant: &Tenant) -> Result<(), Refusal> {
+    /// Counts a request of a key.
+    pub fn request(&self, tenant: &Tenant) -> Result<(), AdmissionError> {
         let now = Instant::now();
-        self.0.with_key(tenant, |key| key.requests.take(1.0, now).map_err(Refusal::Rate))
+        self.0.with_key(tenant, |key| key.requests.take(1.0, now).map_err(AdmissionError::Rate))
     }
 
-    /// Counts bytes that come in.
-    pub fn upload(&self, tenant: &Tenant, bytes: u64) -> Result<(), Refusal> {
-        let (now, most) = (Instant::now(), self.0.quota.upload_bytes_per_minute);
+    /// Counts uploaded bytes.
+    pub fn upload(&self, tenant: &Tenant, bytes: u64) -> Result<(), AdmissionError> {
+        let now = Instant::now();
+        let most = self.0.quota.upload_bytes_per_minute;
         let what = "upload bytes per minute";
         self.0.with_key(tenant, |key| {
             let taken = key.upload.take(bytes as f64, now);
-            taken.map_err(|retry| Refusal::Quota { what, most, retry })
+            taken.map_err(|retry| AdmissionError::Quota { what, most, retry })
         })
     }
 
-    /// Charges a key for what its code has printed and used.
+    /// Charges a key for the output and the processor time of its code.
     pub fn charge(&self, tenant: &Tenant, output_bytes: u64, cpu: Duration) {
         let now = Instant::now();
         self.0.with_key(tenant, |key| {
@@ -265,56 +239,65 @@ impl Admission {
         });
     }
 
-    fn place(&self, tenant: Tenant, kind: Kind) -> Place {
-        Place { admission: self.clone(), tenant, kind, left: false.into() }
+    fn slot(&self, tenant: &Tenant, kind: SlotKind) -> QuotaSlot {
+        QuotaSlot {
+            admission: self.clone(),
+            tenant: tenant.clone(),
+            kind,
+            key_released: false.into(),
+        }
     }
 
-    /// A place for a sandbox; given back when it is dropped.
-    pub fn sandbox(&self, tenant: &Tenant) -> Result<Place, Refusal> {
+    /// Takes a slot for a sandbox.
+    pub fn sandbox(&self, tenant: &Tenant) -> Result<QuotaSlot, AdmissionError> {
         let shared = &self.0;
         let mut state = shared.lock();
         if state.sandboxes >= shared.capacity.sandboxes {
             let most = shared.capacity.sandboxes as u64;
             let what = "sandboxes on this server";
-            return Err(Refusal::Quota { what, most, retry: Duration::from_secs(5) });
+            return Err(AdmissionError::Quota { what, most, retry: SANDBOX_RETRY });
         }
         let key = shared.key(&mut state, tenant);
         if key.sandboxes >= shared.quota.sandboxes {
-            let (what, most) = ("sandboxes", shared.quota.sandboxes as u64);
-            return Err(Refusal::Quota { what, most, retry: Duration::from_secs(5) });
+            let most = shared.quota.sandboxes as u64;
+            let what = "sandboxes of one key";
+            return Err(AdmissionError::Quota { what, most, retry: SANDBOX_RETRY });
         }
         key.sandboxes += 1;
         state.sandboxes += 1;
-        Ok(self.place(tenant.clone(), Kind::Sandbox))
+        Ok(self.slot(tenant, SlotKind::Sandbox))
     }
 
-    /// A place in the queue.
-    pub fn queue(&self, tenant: &Tenant) -> Result<Queued, Refusal> {
-        let (shared, now) = (&self.0, Instant::now());
+    /// Takes a slot in the queue of cells.
+    pub fn queue(&self, tenant: &Tenant) -> Result<QueueSlot, AdmissionError> {
+        let shared = &self.0;
+        let now = Instant::now();
         let mut state = shared.lock();
         if state.queued >= shared.capacity.queued {
-            return Err(Refusal::QueueFull { queued: state.queued });
+            return Err(AdmissionError::QueueFull { queued: state.queued });
         }
         let quota = &shared.quota;
         let key = shared.key(&mut state, tenant);
         if key.queued >= quota.queued {
-            return Err(Refusal::QueueFull { queued: key.queued });
+            return Err(AdmissionError::QueueFull { queued: key.queued });
         }
         if quota.cpu_seconds_per_minute > 0 {
-            let (what, most) = ("processor seconds per minute", quota.cpu_seconds_per_minute);
-            key.cpu.take(0.0, now).map_err(|retry| Refusal::Quota { what, most, retry })?;
+            let what = "processor seconds per minute";
+            let most = quota.cpu_seconds_per_minute;
+            key.cpu.take(0.0, now).map_err(|retry| AdmissionError::Quota { what, most, retry })?;
         }
-        let (what, most) = ("output bytes per minute", quota.output_bytes_per_minute);
-        key.output.take(0.0, now).map_err(|retry| Refusal::Quota { what, most, retry })?;
+        let what = "output bytes per minute";
+        let most = quota.output_bytes_per_minute;
+        key.output.take(0.0, now).map_err(|retry| AdmissionError::Quota { what, most, retry })?;
         key.queued += 1;
         state.queued += 1;
-        Ok(Queued(self.place(tenant.clone(), Kind::Queued)))
+        Ok(QueueSlot(self.slot(tenant, SlotKind::Queue)))
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Counters only; a panic elsewhere leaves nothing halfway.
+        // Counters only: a panic while the lock is held leaves no broken invariant.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -330,57 +313,60 @@ impl Shared {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum SlotKind {
     Sandbox,
-    Queued,
+    Queue,
 }
 
-/// Something that is counted for as long as it is held.
+/// One unit of a quota, counted until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct QuotaSlot {
     admission: Admission,
     tenant: Tenant,
-    kind: Kind,
-    /// Whether it counts for the server alone any more.
-    left: AtomicBool,
+    kind: SlotKind,
+    /// Whether the slot counts for the server only, not for the key.
+    key_released: AtomicBool,
 }
 
-impl Place {
-    /// Lets the key have another sandbox in the place of this one, which is being cleared away. The
-    /// server has one more until then.
-    pub(crate) fn give_back_to_key(&self) {
-        let Kind::Sandbox = self.kind else { return };
+impl QuotaSlot {
+    /// Stops counting for the key: its sandbox has ended, and only its resources are still being released.
+    /// The slot counts for the server until it is dropped.
+    pub(crate) fn release_key(&self) {
+        let SlotKind::Sandbox = self.kind else { return };
         let mut state = self.admission.0.lock();
         if let Some(key) = state.keys.get_mut(&self.tenant)
-            && !self.left.swap(true, Ordering::Relaxed)
+            && !self.key_released.swap(true, Ordering::Relaxed)
         {
             key.sandboxes -= 1;
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QuotaSlot {
     fn drop(&mut self) {
         let mut state = self.admission.0.lock();
         let state = &mut *state;
         let Some(key) = state.keys.get_mut(&self.tenant) else { return };
         match self.kind {
-            Kind::Sandbox => {
-                key.sandboxes -= usize::from(!*self.left.get_mut());
+            SlotKind::Sandbox => {
+                key.sandboxes -= usize::from(!*self.key_released.get_mut());
                 state.sandboxes -= 1;
             }
-            Kind::Queued => (key.queued, state.queued) = (key.queued - 1, state.queued - 1),
+            SlotKind::Queue => {
+                key.queued -= 1;
+                state.queued -= 1;
+            }
         }
     }
 }
 
-/// A place in the queue.
+/// A slot in the queue of cells.
 #[derive(Debug)]
-pub struct Queued(Place);
+pub struct QueueSlot(QuotaSlot);
 
-impl Queued {
-    /// Waits for a turn.
-    pub(crate) async fn turn(self) -> Turn {
-        self.0.admission.0.cells.take(&self.0.tenant).await
+impl QueueSlot {
+    /// Waits for a permit to run, then leaves the queue.
+    pub(crate) async fn permit(self) -> Permit {
+        self.0.admission.0.cells.acquire(&self.0.tenant).await
     }
 }

@@ -1,6 +1,6 @@
-//! One kernel of a session: a task that owns the interpreter and runs its cells one after the other.
+//! A kernel of a session: runs cells one after the other in one interpreter, in a task of its own.
 //!
-//! When the interpreter is lost a new one takes its place, and the cell that lost it says so.
+//! When the interpreter is lost, a new one replaces it, and the cell that lost it reports that.
 
 mod lifecycle;
 mod task;
@@ -17,24 +17,24 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{mpsc, watch};
 
 use crate::cell::Cell;
-use crate::fairness::Queued;
+use crate::fairness::QueueSlot;
 use crate::session::Session;
 
-use task::{Keeper, raised};
+use task::{KernelTask, is_set};
 
-/// Whether a kernel runs something.
+/// Whether a kernel runs a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelPhase {
-    /// It waits for code.
+    /// It waits for a cell.
     Idle,
     /// It runs a cell.
     Busy,
-    /// It is gone.
+    /// It has ended.
     Ended,
 }
 
 impl KernelPhase {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -44,33 +44,33 @@ impl KernelPhase {
     }
 }
 
-/// What is known of a kernel.
+/// What clients see of a kernel.
 #[derive(Clone, Debug)]
 pub struct KernelInfo {
-    /// `k1`, `k2` …, unique in its sandbox.
+    /// Its id, unique in its sandbox.
     pub id: KernelId,
-    /// Whether it runs something.
+    /// Whether it runs a cell.
     pub phase: KernelPhase,
     /// The cell it runs.
     pub cell: Option<CellId>,
-    /// How many it has run.
+    /// How many cells it has run.
     pub cells_run: u64,
-    /// How often a new interpreter took the place of a lost one.
+    /// How often a new interpreter has replaced a lost one.
     pub restarts: u64,
-    /// Where it started to work.
+    /// The directory in which it started.
     pub directory: String,
-    /// Since when it is there.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// A cell on its way to its kernel.
+/// A recorded cell on its way to its kernel.
 pub(crate) struct Job {
     pub(crate) cell: Arc<Cell>,
     pub(crate) code: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limits: Limits,
     pub(crate) controls: mpsc::Receiver<Control>,
-    pub(crate) queued: Queued,
+    pub(crate) slot: QueueSlot,
     pub(crate) ticket: Ticket,
 }
 
@@ -79,25 +79,26 @@ enum Message {
     Restart,
 }
 
-/// The session's end of a kernel.
+/// Controls the task of a kernel.
 #[derive(Debug)]
 pub(crate) struct KernelHandle {
     id: KernelId,
     directory: String,
     created_at: Timestamp,
-    /// Bounded by the places in the queue that each cell needs.
+    /// Unbounded, since each cell holds a slot of the bounded queue.
     messages: mpsc::UnboundedSender<Message>,
     closing: watch::Sender<bool>,
     current: Mutex<Option<Arc<Cell>>>,
-    /// Whether a new interpreter is wanted when the current cell has ended. Set only while there is one.
+    /// Whether the interpreter is to be replaced when the current cell has ended. Set only while a cell is
+    /// current.
     restart_wanted: AtomicBool,
     cells_run: AtomicU64,
-    /// Who waits for a restart is also told that none could be made.
+    /// Counts restarts. Waiters are also notified of a restart that failed.
     restarts: watch::Sender<u64>,
 }
 
 impl KernelHandle {
-    /// Starts the task of a kernel.
+    /// Starts the task of a kernel whose interpreter is ready.
     pub(crate) fn start(
         session: &Arc<Session>,
         id: KernelId,
@@ -116,14 +117,14 @@ impl KernelHandle {
             cells_run: 0.into(),
             restarts: watch::Sender::new(0),
         });
-        let keeper = Keeper {
+        let task = KernelTask {
             session: Arc::clone(session),
             handle: Arc::clone(&handle),
             kernel: Some(kernel),
             cells_begun: 0,
             setup,
         };
-        tokio::spawn(keeper.run(inbox));
+        tokio::spawn(task.run(inbox));
         handle
     }
 
@@ -157,7 +158,7 @@ impl KernelHandle {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = cell;
     }
 
-    /// Hands a cell over; one whose kernel has ended this very moment comes back.
+    /// Queues a cell. Returns it if the kernel has ended.
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
@@ -165,45 +166,46 @@ impl KernelHandle {
         }
     }
 
-    /// Interrupts what it runs, if anything.
+    /// Interrupts the running cell, if there is one.
     pub(crate) fn interrupt(&self) {
         if let Some(cell) = self.current() {
-            // One that ends this very moment needs no interrupt.
+            // The only error is that the cell has ended.
             let _ = cell.interrupt();
         }
     }
 
-    /// Has a new interpreter take the place of this one, whatever it runs, and waits until it has, or
-    /// until it is clear that none will.
+    /// Replaces the interpreter, whatever it runs; returns when it is replaced, could not be, or the kernel
+    /// has ended.
     pub(crate) async fn restart(&self) {
-        let (mut restarts, mut closing) = (self.restarts.subscribe(), self.closing.subscribe());
-        self.ask_for_restart();
+        let mut restarts = self.restarts.subscribe();
+        let mut closing = self.closing.subscribe();
+        self.request_restart();
         tokio::select! {
-            // Its sender is here.
+            // The only error is a dropped sender, and the sender is a field of `self`.
             _ = restarts.changed() => {}
-            () = raised(&mut closing) => {}
+            () = is_set(&mut closing) => {}
         }
     }
 
-    fn ask_for_restart(&self) {
+    fn request_restart(&self) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
             Some(cell) => {
-                // A cell that still waits for its turn, or ends this moment, takes no interpreter along.
+                // Killing a cell that is still queued, or has just ended, does not end the interpreter.
                 self.restart_wanted.store(true, Ordering::Release);
                 cell.kill();
             }
-            // A task that has ended has nothing to restart.
+            // The error is that the task has ended; then there is no interpreter to replace.
             None => drop(self.messages.send(Message::Restart)),
         }
     }
 
-    /// Ends it when its current cell has ended. Cells that wait for it are given up.
+    /// Ends it after its current cell. Cells in its queue are ended without running.
     pub(crate) fn close_after_cell(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Ends it, whatever it runs.
+    /// Ends it at once, killing its current cell.
     pub(crate) fn close(&self) {
         self.close_after_cell();
         if let Some(cell) = self.current() {

@@ -1,8 +1,10 @@
 //! Live sandboxes of many owners: kernels and their cells, commands, lifetimes, fair use, audit.
 //!
-//! [`Sessions`] owns the engine and the store and hands out [`Session`]s by id, to their owner only.
-//! Everything that runs is queued, takes its turn, is written to the audit log before it begins and
-//! after it ends, and can be watched through an [`EventLog`]. Nothing here knows of HTTP.
+//! [`Sessions`] owns the engine and the store, and finds a [`Session`] by id for its owner. Every execution is
+//! admitted, recorded in the audit log before it begins and after it ends, and can be followed through its
+//! [`EventLog`]. Nothing here knows of HTTP.
+//!
+//! The integration tests of this crate are `crates/cli/tests/it/server`, since only the binary can start sandboxes.
 
 mod approval;
 mod audit;
@@ -20,17 +22,22 @@ mod session;
 mod sessions;
 mod statistics;
 
-pub use approval::{AskWhen, Checked, PolicyChoice, Review, ReviewOptions, Word};
-pub use cell::{Cell, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
-pub use command::{Command, CommandEnded, CommandOutcome, CommandPhase, CommandRequest, What};
-pub use create::{Create, limits_json};
+pub use approval::{
+    ApprovalMode, CheckResult, DecisionRequest, PolicyChoice, Review, ReviewOptions,
+};
+pub use audit::limits_json;
+pub use cell::{Cell, CellCode, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
+pub use command::{
+    Command, CommandEnded, CommandLine, CommandOutcome, CommandPhase, CommandRequest,
+};
+pub use create::SandboxRequest;
 pub use error::SessionError;
-pub use event_log::{Event, EventLog, LOG_BYTES_MAX, Read, Reader, Text};
-pub use fairness::{Admission, Capacity, Load, Quota, Refusal};
+pub use event_log::{EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
+pub use fairness::{Admission, AdmissionError, Capacity, Load, Quota};
 pub use kernel::{KernelInfo, KernelPhase};
 pub use run_once::{RunReport, RunRequest};
 pub use session::{
-    EndReason, LifeChange, ReadOnlyFiles, Sample, Session, SessionInfo, Watcher, Watching,
+    EndReason, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
-pub use statistics::{Numbers, Observer};
+pub use statistics::{CellObserver, Statistics};

@@ -1,4 +1,4 @@
-//! A sandbox for one run: code and files in, everything out, and it is gone.
+//! A single run: creates a sandbox, runs one cell in it, reads files, ends the sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,63 +10,64 @@ use silica_store::Tenant;
 
 use crate::approval::PolicyChoice;
 use crate::cell::{Cell, CellEnd, CellRequest};
-use crate::create::Create;
+use crate::create::SandboxRequest;
 use crate::error::SessionError;
-use crate::session::ReadOnlyFiles;
+use crate::session::{Purpose, ReadOnlyFiles};
 use crate::sessions::Sessions;
 
-/// Code that is run once.
+/// The most bytes of all arguments together.
+const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+
+/// A request for a single run.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// The sandbox.
-    pub create: Create,
-    /// The code.
+    /// The sandbox to run in.
+    pub sandbox: SandboxRequest,
+    /// The code to run.
     pub code: String,
-    /// `sys.argv` behind the program's name.
+    /// `sys.argv` without the program's name.
     pub arguments: Vec<String>,
-    /// For how long at most.
+    /// The timeout of the code; `None` is the server's default.
     pub timeout: Option<Duration>,
-    /// By which policy it is checked; the server's default if nothing is said.
+    /// The policy that checks the code; `None` is the server's default.
     pub policy: Option<PolicyChoice>,
-    /// Files that are there before it starts.
+    /// Files that are written before the code runs.
     pub files: Vec<(GuestPath, Vec<u8>)>,
-    /// Files that are wanted afterwards.
+    /// Files that are read after the code has run.
     pub outputs: Vec<GuestPath>,
-    /// How much of those is read, all together.
+    /// The most bytes of all read files together.
     pub output_bytes_max: u64,
 }
 
-/// What came of it.
+/// The result of a single run.
 #[derive(Debug)]
 pub struct RunReport {
     /// The cell.
     pub cell: Arc<Cell>,
-    /// How it ended.
+    /// How the cell ended.
     pub end: Arc<CellEnd>,
-    /// The wanted files, or why there is none.
+    /// The files of `outputs`, or why one could not be read.
     pub outputs: Vec<(GuestPath, Result<Vec<u8>, String>)>,
 }
 
 impl Sessions {
-    /// Runs code in a sandbox of its own that is gone afterwards.
+    /// Runs code in a sandbox of its own. The sandbox is ended in the background when this returns or is
+    /// dropped.
     pub async fn run(
         self: &Arc<Self>,
         tenant: &Tenant,
         request: RunRequest,
     ) -> Result<RunReport, SessionError> {
-        let mut argv = vec![String::new()];
-        argv.extend(request.arguments);
-        let arguments = if argv.len() > 1 { argv } else { Vec::new() };
+        let arguments = argv(request.arguments);
         check_arguments(&arguments)?;
-        // Ended when this is left, on whatever way; nobody waits for the clearing up.
-        let admitted = self.admit(tenant, request.create, true).await?;
+        let admitted = self.admit(tenant, request.sandbox, Purpose::SingleRun).await?;
         let unclaimed = self.make(admitted, &arguments).await?;
         let session = unclaimed.session();
-        // So that it ends with the server, and its record with it.
-        self.lock().insert(session.id().clone(), Arc::clone(session));
+        // So that a shutdown ends it and the cell's record is finished.
+        self.insert(session);
         session.put_files(request.files).await?;
         let cell = CellRequest {
-            code: request.code,
+            code: request.code.into(),
             kernel: None,
             environment: BTreeMap::new(),
             timeout: request.timeout,
@@ -74,32 +75,39 @@ impl Sessions {
         };
         let cell = session.submit(cell).await?;
         let end = cell.done().await?;
-        let alive = end.report.outcome != Outcome::SandboxDied;
-        let outputs = if request.outputs.is_empty() || !alive {
+        let wanted = request.outputs;
+        let outputs = if wanted.is_empty() || end.report.outcome == Outcome::SandboxDied {
             let gone = |path| (path, Err("the sandbox ended".to_owned()));
-            request.outputs.into_iter().map(gone).collect()
+            wanted.into_iter().map(gone).collect()
         } else {
-            let files = ReadOnlyFiles::from(session.sandbox().files());
-            let max = request.output_bytes_max;
-            let wanted = request.outputs;
-            let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, max));
+            let files = ReadOnlyFiles::from(session.sandbox.files());
+            let bytes_max = request.output_bytes_max;
+            let read = tokio::task::spawn_blocking(move || read_all(&files, wanted, bytes_max));
             read.await.unwrap_or_default()
         };
         Ok(RunReport { cell, end, outputs })
     }
 }
 
-/// Arguments of a run, all together.
-const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+/// Returns `sys.argv` for these arguments; empty for the interpreter's default.
+fn argv(arguments: Vec<String>) -> Vec<String> {
+    if arguments.is_empty() {
+        return Vec::new();
+    }
+    let mut argv = vec![String::new()];
+    argv.extend(arguments);
+    argv
+}
 
 fn check_arguments(arguments: &[String]) -> Result<(), SessionError> {
     if arguments.iter().any(|argument| argument.contains('\0')) {
-        return Err(SessionError::Bad("an argument cannot hold a NUL".to_owned()));
+        return Err(SessionError::Bad("arguments must not contain NUL".to_owned()));
     }
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 1).sum();
     if bytes > ARGUMENTS_BYTES_MAX {
-        let words = format!("the arguments are {bytes} bytes long; at most {ARGUMENTS_BYTES_MAX}");
-        return Err(SessionError::Bad(words));
+        return Err(SessionError::Bad(format!(
+            "arguments must have at most {ARGUMENTS_BYTES_MAX} bytes; they have {bytes}"
+        )));
     }
     Ok(())
 }

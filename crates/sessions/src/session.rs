@@ -1,4 +1,4 @@
-//! One live sandbox of one owner: what is in it, how long it lives, how it ends.
+//! A live sandbox of one owner: what it was made with, what is in it, whether it can be used.
 
 mod files;
 mod life;
@@ -12,40 +12,39 @@ use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
 use silica_engine::{Created, Sandbox, Snapshot};
-use silica_store::{SandboxId, Store, Tenant, Timestamp};
+use silica_store::{SandboxId, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
-use crate::approval::Review;
 use crate::cell::Cell;
 use crate::command::Command;
 use crate::error::SessionError;
-use crate::fairness::{Admission, Place};
+use crate::fairness::QuotaSlot;
 use crate::kernel::{KernelHandle, KernelInfo};
-use crate::statistics::Numbers;
+use crate::sessions::Services;
 
 pub use files::ReadOnlyFiles;
 pub use life::{EndReason, LifeChange};
-pub use usage::Sample;
 use usage::Samples;
+pub use usage::UsageSample;
 use watcher::WATCHES_MAX;
-pub use watcher::{Watcher, Watching};
+pub use watcher::{FileWatch, FileWatcher};
 
-/// Kernels of one sandbox.
+/// The most kernels of one sandbox.
 pub(crate) const KERNELS_MAX: usize = 16;
 
-/// Cells and commands that have ended and are kept, of each; and the bytes of all together.
+/// The most cells, and the most commands, that are kept after their end.
 pub(crate) const KEPT_MAX: usize = 100;
+
+/// The most bytes of output and results of all kept cells together.
 pub(crate) const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a session is made with.
-#[derive(Debug)]
-pub(crate) struct Terms {
-    pub(crate) id: SandboxId,
-    pub(crate) tenant: Tenant,
+/// What a sandbox was made with. A copy of the sandbox would be made with a clone of this.
+#[derive(Clone, Debug)]
+pub(crate) struct SandboxTerms {
     pub(crate) template: String,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) environment: BTreeMap<String, String>,
-    /// Where kernels and commands start, if not in /workspace.
+    /// The directory in which kernels and commands start; `None` is /workspace.
     pub(crate) directory: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) ttl: Duration,
@@ -53,96 +52,104 @@ pub(crate) struct Terms {
     pub(crate) max_cells: u64,
     pub(crate) timeout: Duration,
     pub(crate) timeout_max: Duration,
-    /// Whether it is made for a single cell and recorded nowhere.
-    pub(crate) single: bool,
-    /// What it counts for, given back when it is gone.
-    pub(crate) place: Place,
 }
 
-/// What is known of a session.
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Clients find it by its id, and its record outlives it.
+    Session,
+    /// It runs one cell of one request. Clients cannot find it, and only the cell is recorded.
+    SingleRun,
+}
+
+/// What a session is started with.
+pub(crate) struct NewSession {
+    pub(crate) id: SandboxId,
+    pub(crate) tenant: Tenant,
+    pub(crate) purpose: Purpose,
+    pub(crate) terms: SandboxTerms,
+    pub(crate) slot: QuotaSlot,
+    /// The sandbox, with a first kernel that is ready.
+    pub(crate) created: Created,
+}
+
+/// What clients see of a session.
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
-    /// Its id.
+    /// The id of the sandbox.
     pub id: SandboxId,
-    /// What it started from.
+    /// The name of the template.
     pub template: String,
-    /// What its user says about it.
+    /// Pairs that the owner attached.
     pub metadata: BTreeMap<String, String>,
-    /// What it may use.
+    /// The limits of the sandbox.
     pub limits: Limits,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it will be ended.
+    /// When it expires.
     pub expires_at: Timestamp,
-    /// After what time without use it is ended.
+    /// After what time without use it is ended; `None` for never.
     pub idle: Option<Duration>,
     /// How many cells it may run.
     pub max_cells: u64,
-    /// How many it has run.
+    /// How many cells it has run.
     pub cells_run: u64,
     /// Its kernels.
     pub kernels: Vec<KernelInfo>,
-    /// Why it has ended, if it has.
+    /// Why it has ended; `None` while it lives.
     pub ended: Option<EndReason>,
 }
 
 /// A live sandbox of one owner.
 #[derive(Debug)]
 pub struct Session {
-    pub(crate) terms: Terms,
+    id: SandboxId,
+    tenant: Tenant,
+    pub(crate) purpose: Purpose,
+    pub(crate) terms: SandboxTerms,
+    slot: QuotaSlot,
     pub(crate) sandbox: Sandbox,
-    pub(crate) store: Store,
-    pub(crate) admission: Admission,
-    pub(crate) numbers: Arc<Numbers>,
-    pub(crate) review: Review,
-    pub(crate) created_at: Timestamp,
-    pub(crate) cells_asked: AtomicU64,
+    pub(crate) services: Services,
+    created_at: Timestamp,
+    /// Cells that were submitted, whether they ran or not; numbers the cells.
+    pub(crate) cells_submitted: AtomicU64,
     pub(crate) cells_run: AtomicU64,
     /// Whether files were changed from outside since the last snapshot.
-    pub(crate) files_changed: Arc<AtomicBool>,
-    pub(crate) snapshot: tokio::sync::Mutex<Option<Snapshot>>,
-    pub(crate) watches: Arc<Semaphore>,
-    pub(crate) ended: watch::Sender<Option<EndReason>>,
-    /// Whether nobody finds it any more.
-    pub(crate) gone: watch::Sender<bool>,
-    pub(crate) inner: Mutex<Inner>,
+    files_changed: Arc<AtomicBool>,
+    snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    watches: Arc<Semaphore>,
+    ended: watch::Sender<Option<EndReason>>,
+    /// Whether the registry of live sessions has removed it.
+    removed: watch::Sender<bool>,
+    items: Mutex<Items>,
 }
 
+/// What is in a sandbox, and its clocks.
 #[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) expires: Instant,
-    pub(crate) expires_at: Timestamp,
+pub(crate) struct Items {
+    expires: Instant,
+    expires_at: Timestamp,
     pub(crate) last_used: Instant,
     pub(crate) kernels: Vec<Arc<KernelHandle>>,
     pub(crate) next_kernel: u64,
     pub(crate) cells: VecDeque<Arc<Cell>>,
-    /// What those of them cost that have ended.
+    /// Bytes of output and results of the cells that have ended.
     pub(crate) kept_bytes: usize,
     pub(crate) commands: VecDeque<Arc<Command>>,
     pub(crate) next_command: u64,
-    /// No more than there are places for watches.
-    pub(crate) watchers: Vec<Arc<Watcher>>,
-    pub(crate) next_watcher: u64,
-    pub(crate) samples: Samples,
-    pub(crate) sampled: Instant,
+    /// At most `WATCHES_MAX`, since each holds a permit of the semaphore `watches`.
+    watchers: Vec<Arc<FileWatcher>>,
+    next_watcher: u64,
+    samples: Samples,
+    sampled: Instant,
 }
 
-impl Session {
-    /// Takes over a sandbox whose interpreter is ready.
-    pub(crate) fn start(
-        terms: Terms,
-        created: Created,
-        store: Store,
-        admission: Admission,
-        numbers: Arc<Numbers>,
-        review: Review,
-    ) -> Arc<Self> {
-        let now = Instant::now();
-        let Created { sandbox, kernel, snapshot } = created;
-        let (created_at, ttl) = (Timestamp::now(), terms.ttl);
-        let inner = Inner {
+impl Items {
+    fn new(now: Instant, ttl: Duration, expires_at: Timestamp) -> Self {
+        Self {
             expires: now + ttl,
-            expires_at: created_at.after(ttl),
+            expires_at,
             last_used: now,
             kernels: Vec::new(),
             next_kernel: 1,
@@ -154,107 +161,97 @@ impl Session {
             next_watcher: 1,
             samples: Samples::default(),
             sampled: now,
-        };
+        }
+    }
+}
+
+impl Session {
+    /// Takes over a sandbox.
+    pub(crate) fn start(new: NewSession, services: Services) -> Arc<Self> {
+        let NewSession { id, tenant, purpose, terms, slot, created } = new;
+        let Created { sandbox, kernel, snapshot } = created;
+        let created_at = Timestamp::now();
+        let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
         let session = Arc::new(Self {
+            id,
+            tenant,
+            purpose,
             terms,
+            slot,
             sandbox,
-            store,
-            admission,
-            numbers,
-            review,
+            services,
             created_at,
-            cells_asked: 0.into(),
+            cells_submitted: 0.into(),
             cells_run: 0.into(),
             files_changed: Arc::new(snapshot.is_none().into()),
             snapshot: tokio::sync::Mutex::new(snapshot),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             ended: watch::Sender::new(None),
-            gone: watch::Sender::new(false),
-            inner: Mutex::new(inner),
+            removed: watch::Sender::new(false),
+            items: Mutex::new(items),
         });
         let setup = session.setup(None, &BTreeMap::new());
         session.add_kernel(kernel, setup);
         session
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Each change is one assignment; a panic elsewhere leaves nothing halfway.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Items> {
+        // Each change is one assignment: a panic while the lock is held leaves no broken invariant.
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its id.
+    /// Returns the id of the sandbox.
     pub fn id(&self) -> &SandboxId {
-        &self.terms.id
+        &self.id
     }
 
-    /// Whose it is.
+    /// Returns the owner.
     pub fn tenant(&self) -> &Tenant {
-        &self.terms.tenant
+        &self.tenant
     }
 
-    /// What is really enforced.
+    /// Returns what the kernel of the host enforces for this sandbox.
     pub fn containment(&self) -> &Containment {
         self.sandbox.containment()
     }
 
-    pub(crate) fn watches(&self) -> &Arc<Semaphore> {
-        &self.watches
-    }
-
-    /// The most bytes its files may hold.
+    /// Returns the most bytes its files may hold.
     pub fn disk_bytes(&self) -> u64 {
         self.terms.limits.disk_bytes
     }
 
-    pub(crate) fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    pub(crate) fn review(&self) -> &Review {
-        &self.review
-    }
-
-    /// Whether it is made for a single cell, and nobody else finds it.
-    pub fn is_single(&self) -> bool {
-        self.terms.single
-    }
-
-    /// Refuses if nothing new is started here any more.
-    pub(crate) fn start_something(&self) -> Result<(), SessionError> {
-        if self.admission.is_closed() {
+    /// Notes that the session is used. Fails if it has ended, or if the server is shutting down.
+    pub(crate) fn ensure_open(&self) -> Result<(), SessionError> {
+        if self.services.admission.is_closed() {
             return Err(SessionError::ShuttingDown);
         }
-        self.use_it()
+        self.touch()
     }
 
-    /// Refuses if it has ended; otherwise notes that it is in use.
-    pub(crate) fn use_it(&self) -> Result<(), SessionError> {
-        if let Some(reason) = *self.ended.borrow() {
-            return Err(SessionError::Ended { id: self.id().to_string(), reason });
+    /// Notes that the session is used. Fails if it has ended.
+    pub(crate) fn touch(&self) -> Result<(), SessionError> {
+        if let Some(reason) = self.end_reason() {
+            return Err(SessionError::Ended { id: self.id.to_string(), reason });
         }
         self.lock().last_used = Instant::now();
         Ok(())
     }
 
-    /// What is known of it.
+    /// Returns what clients see of it.
     pub fn info(&self) -> SessionInfo {
-        let inner = self.lock();
+        let items = self.lock();
         SessionInfo {
-            id: self.terms.id.clone(),
+            id: self.id.clone(),
             template: self.terms.template.clone(),
             metadata: self.terms.metadata.clone(),
             limits: self.terms.limits.clone(),
             created_at: self.created_at,
-            expires_at: inner.expires_at,
+            expires_at: items.expires_at,
             idle: self.terms.idle,
             max_cells: self.terms.max_cells,
             cells_run: self.cells_run.load(Ordering::Relaxed),
-            kernels: inner.kernels.iter().map(|kernel| kernel.info()).collect(),
-            ended: *self.ended.borrow(),
+            kernels: items.kernels.iter().map(|kernel| kernel.info()).collect(),
+            ended: self.end_reason(),
         }
     }
 }

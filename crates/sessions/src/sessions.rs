@@ -6,62 +6,79 @@ use std::time::Duration;
 
 use silica_domain::LimitValues;
 use silica_engine::Engine;
-use silica_store::sandboxes::SandboxRecord;
+use silica_store::audit::Audit;
+use silica_store::keys::Keys;
+use silica_store::sandboxes::{SandboxRecord, Sandboxes};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
 use tokio::sync::watch;
 
 use crate::approval::{Review, ReviewOptions};
-use crate::ending::look_after;
+use crate::create::check_seconds;
+use crate::ending::expire_loop;
 use crate::error::SessionError;
 use crate::fairness::{Admission, Capacity, Quota};
-use crate::session::{LifeChange, Session};
-use crate::statistics::Numbers;
+use crate::session::{LifeChange, Purpose, Session};
+use crate::statistics::Statistics;
 
 /// What the operator decides.
 #[derive(Clone, Debug)]
 pub struct SessionsOptions {
-    /// The template of those who name none.
+    /// The default template.
     pub template: String,
-    /// Limits of those who name none.
+    /// The default limits of a sandbox.
     pub limits: LimitValues,
-    /// How long a sandbox lives, and at most.
+    /// The default lifetime of a sandbox.
     pub ttl: Duration,
-    /// The longest life that can be asked for.
+    /// The longest lifetime that a client may ask for.
     pub ttl_max: Duration,
-    /// After what time without use a sandbox is ended, unless its owner says otherwise.
+    /// The default time without use after which a sandbox is ended; `None` for never.
     pub idle: Option<Duration>,
-    /// The longest such time that can be asked for.
+    /// The longest such time that a client may ask for; `None` for any.
     pub idle_max: Option<Duration>,
-    /// How many cells a sandbox may run.
+    /// The most cells that a sandbox may run.
     pub max_cells: u64,
-    /// How long a cell may take, unless its owner says otherwise.
+    /// The default timeout of a cell.
     pub timeout: Duration,
-    /// The longest time that can be asked for.
+    /// The longest timeout that a client may ask for.
     pub timeout_max: Duration,
-    /// What each key may use.
+    /// The quota of each key.
     pub quota: Quota,
-    /// What the server takes on.
+    /// The capacity of the server.
     pub capacity: Capacity,
-    /// How code is checked, and who is asked about it.
+    /// How code is checked and approved.
     pub review: ReviewOptions,
 }
 
-/// All sessions of a server.
+/// What every session of a server shares. Clones share one state.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    pub(crate) store: Store,
+    pub(crate) admission: Admission,
+    pub(crate) review: Review,
+    pub(crate) statistics: Arc<Statistics>,
+}
+
+/// Sessions by id. Single runs are apart: no client can find them, but they end with the server.
+#[derive(Debug, Default)]
+struct Live {
+    sessions: HashMap<SandboxId, Arc<Session>>,
+    single_runs: HashMap<SandboxId, Arc<Session>>,
+}
+
+/// The live sessions of a server, with the engine and the store that they use.
 #[derive(Debug)]
 pub struct Sessions {
     engine: Mutex<Arc<Engine>>,
-    pub(crate) store: Store,
     options: SessionsOptions,
-    pub(crate) admission: Admission,
-    pub(crate) review: Review,
-    pub(crate) numbers: Arc<Numbers>,
-    live: Mutex<HashMap<SandboxId, Arc<Session>>>,
-    /// How many are not live any more and still hold something.
-    pub(crate) clearing_up: watch::Sender<usize>,
+    pub(crate) services: Services,
+    live: Mutex<Live>,
+    /// How many sessions have ended and still release resources.
+    pub(crate) releasing: watch::Sender<usize>,
 }
 
 impl Sessions {
-    /// Takes over an engine and a store. Sandboxes that a server before left running are lost.
+    /// Takes over an engine and a store. Sandboxes that the store lists as running were left by a server
+    /// that stopped without ending them; they are recorded as lost.
     pub async fn start(
         engine: Engine,
         store: Store,
@@ -71,114 +88,135 @@ impl Sessions {
         if lost > 0 {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
-        let admission = Admission::new(options.quota.clone(), options.capacity);
-        let review = Review::new(options.review.clone(), store.clone());
+        let services = Services {
+            admission: Admission::new(options.quota.clone(), options.capacity),
+            review: Review::new(options.review.clone(), store.clone()),
+            statistics: Arc::default(),
+            store,
+        };
         let sessions = Arc::new(Self {
             engine: Mutex::new(Arc::new(engine)),
-            store,
             options,
-            admission,
-            review,
-            numbers: Arc::default(),
+            services,
             live: Mutex::default(),
-            clearing_up: watch::Sender::new(0),
+            releasing: watch::Sender::new(0),
         });
-        tokio::spawn(look_after(Arc::downgrade(&sessions)));
+        tokio::spawn(expire_loop(Arc::downgrade(&sessions)));
         Ok(sessions)
     }
 
-    /// The engine: the present one, whose zone may have died.
+    /// Returns the current engine. Its zone may have died.
     pub fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.engine.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another engine in the place of one whose zone has died. If nothing new is taken on any more,
-    /// it is closed again.
+    /// Replaces an engine whose zone has died. The new one is closed at once if the server is shutting down.
     pub async fn replace_engine(&self, engine: Arc<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&engine);
-        // Whoever closed the last one may have done so before it was replaced.
+        // The shutdown may have closed the old engine just before it was replaced.
         if !self.is_open() {
             engine.close().await;
         }
     }
 
-    /// The store.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// Returns the keys of the server.
+    pub fn keys(&self) -> Keys<'_> {
+        self.services.store.keys()
     }
 
-    /// What the operator decided.
+    /// Returns the audit log.
+    pub fn audit(&self) -> Audit<'_> {
+        self.services.store.audit()
+    }
+
+    /// Returns the records of sandboxes, of those that have ended too.
+    pub fn records(&self) -> Sandboxes<'_> {
+        self.services.store.sandboxes()
+    }
+
+    /// Returns what the operator decided.
     pub fn options(&self) -> &SessionsOptions {
         &self.options
     }
 
-    /// Who may have what.
+    /// Returns quotas, capacity and load.
     pub fn admission(&self) -> &Admission {
-        &self.admission
+        &self.services.admission
     }
 
-    /// The check of code, and what waits for a person.
+    /// Returns the check of code and the approvals.
     pub fn review(&self) -> &Review {
-        &self.review
+        &self.services.review
     }
 
-    /// What was counted.
-    pub fn numbers(&self) -> &Numbers {
-        &self.numbers
+    /// Returns what was counted since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.services.statistics
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Session>>> {
-        // A map has no invariant that a panic elsewhere could have broken halfway.
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        // Maps only: a panic while the lock is held leaves no broken invariant.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every live session, of everybody.
+    pub(crate) fn insert(&self, session: &Arc<Session>) {
+        let mut live = self.lock();
+        let map = match session.purpose {
+            Purpose::Session => &mut live.sessions,
+            Purpose::SingleRun => &mut live.single_runs,
+        };
+        map.insert(session.id().clone(), Arc::clone(session));
+    }
+
+    pub(crate) fn remove(&self, id: &SandboxId) {
+        let mut live = self.lock();
+        live.sessions.remove(id);
+        live.single_runs.remove(id);
+    }
+
+    /// Returns the live sessions of all owners, without single runs.
     pub fn all(&self) -> Vec<Arc<Session>> {
-        self.lock().values().cloned().collect()
+        self.lock().sessions.values().cloned().collect()
     }
 
-    /// Whether it takes on anything new.
+    /// Returns the live sessions of all owners and the single runs.
+    pub fn all_with_single_runs(&self) -> Vec<Arc<Session>> {
+        let live = self.lock();
+        live.sessions.values().chain(live.single_runs.values()).cloned().collect()
+    }
+
+    /// Returns whether new sandboxes and executions are admitted.
     pub fn is_open(&self) -> bool {
-        !self.admission.is_closed()
+        !self.admission().is_closed()
     }
 
-    /// A session, for its owner.
+    /// Returns a session of this owner.
     pub fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<Session>, SessionError> {
-        let missing = || SessionError::NoSandbox(id.to_owned());
-        let id = SandboxId::parse(id).map_err(|_| missing())?;
-        let found = self.lock().get(&id).cloned();
-        let theirs = |session: &Arc<Session>| session.tenant() == tenant && !session.is_single();
-        found.filter(theirs).ok_or_else(missing)
+        let found = self.find_unchecked(id).filter(|session| session.tenant() == tenant);
+        found.ok_or_else(|| SessionError::NoSandbox(id.to_owned()))
     }
 
-    /// A session, whoever asks: for those who have shown something better than its owner's key.
-    pub fn find_for_anybody(&self, id: &str) -> Option<Arc<Session>> {
-        let found = self.lock().get(&SandboxId::parse(id).ok()?).cloned();
-        found.filter(|session| !session.is_single())
+    /// Returns a session of any owner. The caller must have checked a token or a signature of the sandbox.
+    pub fn find_unchecked(&self, id: &str) -> Option<Arc<Session>> {
+        self.lock().sessions.get(&SandboxId::parse(id).ok()?).cloned()
     }
 
-    /// What is recorded of a sandbox that is not live any more, for its owner.
+    /// Returns the record of a sandbox of this owner, also if it has ended.
     pub async fn record(&self, tenant: &Tenant, id: &str) -> Result<SandboxRecord, SessionError> {
         let missing = || SessionError::NoSandbox(id.to_owned());
         let known = SandboxId::parse(id).map_err(|_| missing())?;
-        let record = self.store.sandboxes().get(&known).await?;
+        let record = self.records().get(&known).await?;
         record.filter(|record| record.tenant == *tenant).ok_or_else(missing)
     }
 
-    /// Has a session live for so long from now.
+    /// Sets or extends the lifetime of a session to `ttl` from now; returns when it expires.
     pub async fn set_life(
         &self,
         session: &Session,
         ttl: Duration,
         change: LifeChange,
     ) -> Result<Timestamp, SessionError> {
-        let most = self.options.ttl_max;
-        if ttl.is_zero() || ttl > most {
-            let (ttl, most) = (ttl.as_secs(), most.as_secs());
-            let words =
-                format!("{ttl} more seconds cannot be had; at most {most} are allowed here");
-            return Err(SessionError::Bad(words));
-        }
+        check_seconds("ttl_seconds", ttl, self.options.ttl_max)?;
         session.set_life(ttl, change).await
     }
 }

@@ -7,31 +7,30 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::cell::CellEnd;
 use crate::session::EndReason;
 
-/// What is counted since the start.
+/// What was counted since the server started.
 #[derive(Debug, Default)]
-pub struct Numbers {
-    /// Sandboxes made.
+pub struct Statistics {
+    /// Sandboxes created.
     pub sandboxes_created: AtomicU64,
-    /// Sandboxes ended, by the name of the reason.
     ended: Mutex<BTreeMap<&'static str, u64>>,
-    observer: OnceLock<Arc<dyn Observer>>,
+    observer: OnceLock<Arc<dyn CellObserver>>,
 }
 
-/// Whoever keeps statistics.
-pub trait Observer: std::fmt::Debug + Send + Sync {
+/// Receives an event for every finished cell.
+pub trait CellObserver: std::fmt::Debug + Send + Sync {
     /// A cell has ended.
     fn cell_ended(&self, end: &CellEnd);
 }
 
-impl Numbers {
-    /// Sandboxes ended, by the name of the reason.
+impl Statistics {
+    /// Returns how many sandboxes have ended, by the name of the reason.
     pub fn ended(&self) -> BTreeMap<&'static str, u64> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells an observer from now on; the first is the only one.
-    pub fn observe(&self, observer: Arc<dyn Observer>) {
-        // A second one has no say.
+    /// Sets the observer. Only the first call has an effect.
+    pub fn observe(&self, observer: Arc<dyn CellObserver>) {
+        // The error is that an observer is set already.
         let _ = self.observer.set(observer);
     }
 

@@ -122,7 +122,7 @@ impl EngineSupervisor {
             sessions.replace_engine(engine).await;
             tracing::warn!("another zone process has been started");
             // The records of the lost executions are in the log anyway, so a failure is ignored.
-            let _ = sessions.store().audit().note(Note::new("zone_replaced")).await;
+            let _ = sessions.audit().note(Note::new("zone_replaced")).await;
         }
     }
 

@@ -34,7 +34,7 @@ impl Recording {
             begin
         });
         // Handed over now, waited for later.
-        let written = begin.map(|begin| sessions.store().audit().begin(&begin));
+        let written = begin.map(|begin| sessions.audit().begin(&begin));
         let sessions = Arc::clone(sessions);
         async move { Ok(Self { sessions, ticket: Some(written?.await?) }) }
     }
@@ -79,7 +79,7 @@ impl Drop for Recording {
 
 /// Nobody waits for it; if it fails the log says what is true, that the request is not finished.
 fn write(sessions: &Arc<Sessions>, ticket: Ticket, finish: &Finish) {
-    let written = sessions.store().audit().finish(ticket, finish);
+    let written = sessions.audit().finish(ticket, finish);
     tokio::spawn(async move {
         if let Err(error) = written.await {
             let error = &error as &dyn std::error::Error;
@@ -92,7 +92,7 @@ fn write(sessions: &Arc<Sessions>, ticket: Ticket, finish: &Finish) {
 pub(super) fn refusal(sessions: &Arc<Sessions>, tenant: &Tenant, error: &InterpretError) {
     let mut note = Note::new("interpret_refused").with("reason", error.name());
     note.tenant = Some(tenant.clone());
-    let written = sessions.store().audit().note(note);
+    let written = sessions.audit().note(note);
     tokio::spawn(async move {
         if let Err(error) = written.await {
             let error = &error as &dyn std::error::Error;

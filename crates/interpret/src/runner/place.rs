@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use silica_engine::{Changes, GuestPath};
 use silica_sessions::{
-    CellRequest, Create, EndReason, Event as CellEvent, PolicyChoice, Read, ReadOnlyFiles, Session,
-    SessionError, Sessions, Text,
+    CellRequest, EndReason, LogEvent as CellEvent, LogRead, OutputText as Text, PolicyChoice,
+    ReadOnlyFiles, SandboxRequest, Session, SessionError, Sessions,
 };
 use silica_store::Tenant;
 use tokio::task::JoinHandle;
@@ -80,7 +80,7 @@ impl Place {
     pub(crate) fn begin(
         sessions: &Arc<Sessions>,
         tenant: &Tenant,
-        create: Create,
+        create: SandboxRequest,
         files: Vec<(GuestPath, Vec<u8>)>,
     ) -> Self {
         let (sessions, tenant) = (Arc::clone(sessions), tenant.clone());
@@ -190,7 +190,7 @@ impl Runner for Place {
         let policy = self.policy.clone();
         let session = self.session().await?;
         let request = CellRequest {
-            code: code.to_owned(),
+            code: code.to_owned().into(),
             kernel: None,
             environment: BTreeMap::new(),
             timeout: Some(most),
@@ -201,7 +201,7 @@ impl Runner for Place {
         if voice.is_heard() {
             let mut reader = cell.log.read(0);
             while let Some(read) = reader.next().await {
-                if let Read::Event(_, event) = read
+                if let LogRead::Event(_, event) = read
                     && let Some(event) = told(event)
                 {
                     voice.tell(event).await;

@@ -21,10 +21,10 @@ const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// `GET /v1/admin/sandboxes`
 pub(crate) async fn sandboxes(State(app): State<App>, _: Admin) -> Result<Response, Problem> {
-    let keys = app.sessions.store().keys().list().await?;
+    let keys = app.sessions.keys().list().await?;
     let names: BTreeMap<&str, &str> =
         keys.iter().map(|key| (key.id.as_str(), key.name.as_str())).collect();
-    let mut sessions = app.sessions.all();
+    let mut sessions = app.sessions.all_with_single_runs();
     sessions.sort_by(|one, other| one.id().as_str().cmp(other.id().as_str()));
     let seen = futures_util::stream::iter(sessions.into_iter().map(seen))
         .buffered(ASKED_AT_ONCE_MAX)

@@ -4,7 +4,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use silica_sessions::Word;
+use silica_sessions::DecisionRequest;
 use silica_store::approvals::{ApprovalRecord, State as Standing};
 
 use crate::app::App;
@@ -80,7 +80,7 @@ pub(crate) struct WordBody {
 /// The longest reason.
 const REASON_CHARS_MAX: usize = 1000;
 
-fn word(caller: Caller, body: WordBody) -> Result<Word, Problem> {
+fn word(caller: Caller, body: WordBody) -> Result<DecisionRequest, Problem> {
     if !caller.approve {
         let words = "only a key that may approve, or an admin key, may do this";
         return Err(Problem::new(Code::Forbidden, words));
@@ -89,7 +89,7 @@ fn word(caller: Caller, body: WordBody) -> Result<Word, Problem> {
     if length > REASON_CHARS_MAX {
         return Err(Problem::bad(format!("a reason has at most {REASON_CHARS_MAX} characters")));
     }
-    Ok(Word { by: caller.tenant, reason: body.reason, sha256: body.sha256 })
+    Ok(DecisionRequest { by: caller.tenant, reason: body.reason, sha256: body.sha256 })
 }
 
 /// `POST /v1/approvals/{approval}/approve`

@@ -47,13 +47,13 @@ pub(crate) async fn search(
         until: time(query.until)?,
         limit: Some(query.limit.unwrap_or(100).min(LIMIT_MAX)),
     };
-    let executions = app.sessions.store().audit().search(&search).await?;
+    let executions = app.sessions.audit().search(&search).await?;
     Ok(Answer(json!({"executions": executions})).into_response())
 }
 
 /// `GET /v1/audit/verify`
 pub(crate) async fn verify(State(app): State<App>, _: Admin) -> Result<Response, Problem> {
-    let verdict = app.sessions.store().audit().verify(None).await?;
+    let verdict = app.sessions.audit().verify(None).await?;
     let answer = match verdict {
         Verdict::Whole(summary) => json!({
             "ok": true,

@@ -76,7 +76,7 @@ pub(crate) async fn create(
     let policy = body.policy.as_deref().map(policy).transpose()?;
     let kernel = body.kernel.as_deref().map(KernelId::parse).transpose()?;
     let CellBody { code, env: environment, background, on_disconnect, .. } = body;
-    let request = CellRequest { code, kernel, environment, timeout, policy };
+    let request = CellRequest { code: code.into(), kernel, environment, timeout, policy };
     let cell = session.submit(request).await?;
     if background {
         cell.begun().await?;

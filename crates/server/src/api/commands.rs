@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::CommandId;
 use silica_engine::TerminalSize;
-use silica_sessions::{Command, CommandPhase, CommandRequest, What};
+use silica_sessions::{Command, CommandLine, CommandPhase, CommandRequest};
 
 use super::cells::{After, WAIT_MAX, Wait};
 use super::{seconds, session};
@@ -53,13 +53,13 @@ impl From<TerminalBody> for TerminalSize {
 
 impl CommandBody {
     pub(crate) fn request(self) -> Result<CommandRequest, Problem> {
-        let what = match (self.command, self.arguments) {
-            (Some(line), None) => What::Line(line),
-            (None, Some(arguments)) if !arguments.is_empty() => What::Program(arguments),
+        let line = match (self.command, self.arguments) {
+            (Some(line), None) => CommandLine::Shell(line),
+            (None, Some(arguments)) if !arguments.is_empty() => CommandLine::Program(arguments),
             _ => return Err(Problem::bad("either command or arguments is needed")),
         };
         Ok(CommandRequest {
-            what,
+            line,
             environment: self.env,
             directory: self.directory,
             stdin: self.stdin,

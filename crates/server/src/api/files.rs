@@ -515,7 +515,7 @@ async fn follow(
         return Err(invalid());
     }
     let tenant = Tenant::parse(&link.tenant).map_err(|_| invalid())?;
-    if !app.sessions.store().keys().is_active(&tenant)? {
+    if !app.sessions.keys().is_active(&tenant)? {
         return Err(invalid());
     }
     app.sessions.admission().request(&tenant)?;

@@ -21,7 +21,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
     if !app.sessions.engine().is_alive() {
         return Err(Problem::new(Code::CannotCreate, "the zone process has ended"));
     }
-    app.sessions.store().audit().head().await?;
+    app.sessions.audit().head().await?;
     let ready = app.sessions.engine().ready_count();
     Ok(Answer(serde_json::json!({"status": "ok", "pool": ready})).into_response())
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use silica_interpret::preset::Shape;
 use silica_interpret::{Answered, Ask, EVENTS_MAX, Event, InterpretError, Talk, Voice};
-use silica_sessions::Create;
+use silica_sessions::SandboxRequest;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -104,7 +104,7 @@ impl InterpretBody {
                 Some(id) => Talk::In(id),
             },
             create: if goes_on {
-                Create::default()
+                SandboxRequest::default()
             } else {
                 plan(app, self.template, &limits, self.env)?
             },

@@ -26,7 +26,7 @@ fn render(key: &KeyRecord) -> Value {
 
 /// `GET /v1/keys`
 pub(crate) async fn list(State(app): State<App>, _: Admin) -> Result<Response, Problem> {
-    let keys = app.sessions.store().keys().list().await?;
+    let keys = app.sessions.keys().list().await?;
     let keys: Vec<_> = keys.iter().map(render).collect();
     Ok(Answer(json!({"keys": keys})).into_response())
 }
@@ -49,7 +49,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
     let new = NewKey { name, admin: body.admin, approve: body.approve, limits: None };
-    let (record, secret) = app.sessions.store().keys().create(new).await?;
+    let (record, secret) = app.sessions.keys().create(new).await?;
     let mut key = render(&record);
     key["key"] = secret.reveal().into();
     Ok((StatusCode::CREATED, Answer(key)).into_response())
@@ -63,7 +63,7 @@ pub(crate) async fn revoke(
 ) -> Result<Response, Problem> {
     let missing = || Problem::new(Code::KeyNotFound, format!("there is no key {id}"));
     let id = KeyId::parse(&id).map_err(|_| missing())?;
-    match app.sessions.store().keys().revoke(&id).await? {
+    match app.sessions.keys().revoke(&id).await? {
         Revocation::Done(_) | Revocation::Before(_) => Ok(StatusCode::NO_CONTENT.into_response()),
         Revocation::Unknown => Err(missing()),
     }

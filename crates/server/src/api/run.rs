@@ -75,7 +75,7 @@ pub(crate) async fn run(
     let outputs: Result<Vec<_>, _> =
         body.outputs.iter().map(|path| GuestPath::parse(path)).collect();
     let request = RunRequest {
-        create: plan(&app, body.template, &body.limits, body.env)?,
+        sandbox: plan(&app, body.template, &body.limits, body.env)?,
         code: body.code,
         arguments: body.arguments,
         timeout: body.timeout_seconds.map(seconds).transpose()?,

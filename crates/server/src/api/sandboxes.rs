@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use silica_domain::LimitValues;
 use silica_engine::Input;
-use silica_sessions::{Create, LifeChange, SessionError};
+use silica_sessions::{LifeChange, SandboxRequest, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
 use super::{seconds, session};
@@ -124,10 +124,16 @@ pub(crate) fn plan(
     template: Option<String>,
     limits: &LimitsBody,
     env: BTreeMap<String, String>,
-) -> Result<Create, Problem> {
+) -> Result<SandboxRequest, Problem> {
     let timeout = limits.wall_seconds.map(seconds).transpose()?;
     let limits = limits.over(&app.sessions.options().limits)?;
-    Ok(Create { template, limits: Some(limits), environment: env, timeout, ..Create::default() })
+    Ok(SandboxRequest {
+        template,
+        limits: Some(limits),
+        environment: env,
+        timeout,
+        ..SandboxRequest::default()
+    })
 }
 
 /// Inputs of one sandbox: what fits into one message to the zone.
@@ -204,7 +210,7 @@ pub(crate) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let filter = filter(&caller, query.as_deref().unwrap_or_default())?;
-    let page = app.sessions.store().sandboxes().list(&filter).await?;
+    let page = app.sessions.records().list(&filter).await?;
     let sandboxes: Vec<_> = page
         .records
         .iter()

@@ -41,7 +41,7 @@ pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Response {
             "sandboxes": all.sandboxes,
             "cells_running": all.running,
             "pool_ready": app.sessions.engine().ready_count(),
-            "sandboxes_ended": app.sessions.numbers().ended(),
+            "sandboxes_ended": app.sessions.statistics().ended(),
         });
     }
     Answer(answer).into_response()

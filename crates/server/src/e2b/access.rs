@@ -100,14 +100,13 @@ fn addressed(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, Refusal> {
     let Some(id) = header(headers, SANDBOX_ID) else {
         let token = header(headers, ACCESS_TOKEN).unwrap_or_default();
         let theirs = |session: &Arc<Session>| {
-            !session.is_single()
-                && app.link_key.is_token(Purpose::Inside, session.id().as_str(), token)
+            app.link_key.is_token(Purpose::Inside, session.id().as_str(), token)
         };
         let found = app.sessions.all().into_iter().find(theirs);
         let unknown = || Refusal::unauthorized("no sandbox is named, and no token of one is shown");
         return found.filter(is_live).ok_or_else(unknown);
     };
-    let found = app.sessions.find_for_anybody(id);
+    let found = app.sessions.find_unchecked(id);
     found.filter(is_live).ok_or_else(|| Refusal::Gone(id.to_owned()))
 }
 
@@ -123,7 +122,7 @@ pub(super) fn is_there(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
 /// Counts a request for the sandbox's owner, whose key must still be good.
 fn admit(app: &App, session: &Session) -> Result<(), Refusal> {
     let tenant = session.tenant();
-    if !app.sessions.store().keys().is_active(tenant)? {
+    if !app.sessions.keys().is_active(tenant)? {
         return Err(Refusal::unauthorized("the key of this sandbox's owner was revoked"));
     }
     app.sessions.admission().request(tenant)?;
@@ -177,7 +176,7 @@ pub(super) fn signed(
     }
     let named = header(headers, SANDBOX_ID);
     let candidates = match named {
-        Some(id) => app.sessions.find_for_anybody(id).into_iter().collect(),
+        Some(id) => app.sessions.find_unchecked(id).into_iter().collect(),
         None => app.sessions.all(),
     };
     if let (Some(id), true) = (named, candidates.is_empty()) {
@@ -185,7 +184,7 @@ pub(super) fn signed(
     }
     let session = candidates
         .into_iter()
-        .find(|session| !session.is_single() && is_live(session) && is_signed(app, session, asked))
+        .find(|session| is_live(session) && is_signed(app, session, asked))
         .ok_or_else(|| Refusal::unauthorized("invalid signature"))?;
     admit(app, &session)?;
     Ok(session)

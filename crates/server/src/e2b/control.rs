@@ -171,7 +171,7 @@ async fn list(State(app): State<App>, Owner(caller): Owner, RawQuery(query): Raw
     let paused_only = pairs.iter().any(|(name, value)| name == "state" && value == "paused");
     let mut filter = filter(&app, &caller, &pairs)?;
     filter.states.insert(SandboxState::Running);
-    let page = app.sessions.store().sandboxes().list(&filter).await?;
+    let page = app.sessions.records().list(&filter).await?;
     let find = |id: &str| app.sessions.find(&caller.tenant, id).ok();
     let found: Vec<Value> = page
         .records

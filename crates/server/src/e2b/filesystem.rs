@@ -14,7 +14,7 @@ use silica_engine::{
     FileError, FileKind, FileStat, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
     Parents, Reach, Removal,
 };
-use silica_sessions::{ReadOnlyFiles, Session, Watching};
+use silica_sessions::{FileWatch, ReadOnlyFiles, Session};
 
 use super::access::{Inside, Said};
 use super::frames::{self, Frames};
@@ -226,7 +226,7 @@ enum Stage {
 struct Watched {
     session: Arc<Session>,
     root: GuestPath,
-    watching: Watching,
+    watching: FileWatch,
     with_entry: bool,
     ping: Duration,
     stage: Stage,

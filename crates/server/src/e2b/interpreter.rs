@@ -66,7 +66,7 @@ async fn execute(
     }
     check_language(body.language.as_deref())?;
     let request = CellRequest {
-        code: body.code,
+        code: body.code.into(),
         kernel: body.context_id.as_deref().map(KernelId::parse).transpose()?,
         environment: body.env_vars.unwrap_or_default(),
         // Their clients watch the clock, and leave.

@@ -17,7 +17,8 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
 use silica_domain::{Bundle, Limit, Outcome, Payload};
 use silica_sessions::{
-    Cell, CellEnd, CellPhase, Event, InterruptOnDrop, KernelState, Read, Reader, Text,
+    Cell, CellEnd, CellPhase, InterruptOnDrop, KernelState, LogEvent, LogRead, LogReader,
+    OutputText,
 };
 use silica_store::Timestamp;
 
@@ -43,7 +44,7 @@ pub(super) fn of(
 
 struct Teller {
     cell: Arc<Cell>,
-    reader: Reader,
+    reader: LogReader,
     over: bool,
     _interrupt: InterruptOnDrop,
 }
@@ -66,7 +67,8 @@ impl Teller {
                     read
                 }
             };
-            let quiet = matches!(read, Some(Read::Event(_, Event::Approval(_) | Event::Start)));
+            let quiet =
+                matches!(read, Some(LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start)));
             worth_a_write |= !quiet;
             if let Err(broken) = self.write(&mut chunk, read) {
                 self.over = true;
@@ -76,26 +78,26 @@ impl Teller {
         (!chunk.is_empty()).then(|| Ok(chunk.into()))
     }
 
-    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) -> io::Result<()> {
+    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<LogRead>) -> io::Result<()> {
         match read {
             // Their clients have no word for it, and wait.
-            Some(Read::Event(_, Event::Approval(_))) => {}
-            Some(Read::Event(_, Event::Start)) => {
+            Some(LogRead::Event(_, LogEvent::Approval(_))) => {}
+            Some(LogRead::Event(_, LogEvent::Start)) => {
                 let count = self.cell.number();
                 line(chunk, &json!({"type": "number_of_executions", "execution_count": count}));
             }
-            Some(Read::Event(_, Event::Stdout(text))) => output(chunk, "stdout", &text),
-            Some(Read::Event(_, Event::Stderr(text))) => output(chunk, "stderr", &text),
-            Some(Read::Event(_, Event::Result(bundle))) => line(chunk, &result(&bundle)),
-            Some(Read::Event(_, Event::Error(error))) => {
+            Some(LogRead::Event(_, LogEvent::Stdout(text))) => output(chunk, "stdout", &text),
+            Some(LogRead::Event(_, LogEvent::Stderr(text))) => output(chunk, "stderr", &text),
+            Some(LogRead::Event(_, LogEvent::Result(bundle))) => line(chunk, &result(&bundle)),
+            Some(LogRead::Event(_, LogEvent::Error(error))) => {
                 let trace = error.traceback.join("\n");
                 line(chunk, &problem(&error.name, &error.value, &trace));
             }
-            Some(Read::Event(_, Event::Done)) | None => return self.finish(chunk),
+            Some(LogRead::Event(_, LogEvent::Done)) | None => return self.finish(chunk),
             // Told to whoever reads too slowly for too long.
-            Some(Read::Gap(events)) => {
+            Some(LogRead::Gap(events)) => {
                 let words = format!("[{events} pieces of output were dropped]\n");
-                output(chunk, "stderr", &Text::Utf8(words.into()));
+                output(chunk, "stderr", &OutputText::Utf8(words.into()));
             }
         }
         Ok(())
@@ -147,10 +149,10 @@ fn problem(name: &str, value: &str, traceback: &str) -> Value {
     json!({"type": "error", "name": name, "value": value, "traceback": traceback})
 }
 
-fn output(chunk: &mut Vec<u8>, stream: &str, text: &Text) {
+fn output(chunk: &mut Vec<u8>, stream: &str, text: &OutputText) {
     let text = match text {
-        Text::Utf8(text) => (&**text).into(),
-        Text::Bytes(bytes) => String::from_utf8_lossy(bytes),
+        OutputText::Utf8(text) => (&**text).into(),
+        OutputText::Bytes(bytes) => String::from_utf8_lossy(bytes),
     };
     let at = Timestamp::now().to_string();
     line(chunk, &json!({"type": stream, "text": text, "timestamp": at}));

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::TerminalSize;
-use silica_sessions::{Command, CommandPhase, CommandRequest, Session, What};
+use silica_sessions::{Command, CommandLine, CommandPhase, CommandRequest, Session};
 
 use super::access::{Inside, Said, header};
 use super::frames::{self, Frames};
@@ -134,7 +134,7 @@ pub(super) async fn start(
     let message: StartMessage = first(&app, body).await?;
     let Config { cmd, args, envs, cwd } = message.process;
     let request = CommandRequest {
-        what: What::Program(std::iter::once(cmd).chain(args).collect()),
+        line: CommandLine::Program(std::iter::once(cmd).chain(args).collect()),
         environment: envs,
         directory: cwd.map(|cwd| paths::absolute(&cwd)),
         stdin: message.stdin.unwrap_or(true),
@@ -179,9 +179,11 @@ pub(super) async fn list(Inside(session): Inside) -> Answered {
 
 fn shown(command: &Command) -> Value {
     let request = &command.request;
-    let (program, arguments) = match &request.what {
-        What::Line(line) => (line.as_str(), &[][..]),
-        What::Program(all) => all.split_first().map_or(("", &[][..]), |(it, rest)| (it, rest)),
+    let (program, arguments) = match &request.line {
+        CommandLine::Shell(line) => (line.as_str(), &[][..]),
+        CommandLine::Program(all) => {
+            all.split_first().map_or(("", &[][..]), |(it, rest)| (it, rest))
+        }
     };
     let mut config = json!({"cmd": program, "args": arguments, "envs": request.environment});
     config["cwd"] = request.directory.as_deref().unwrap_or(paths::HOME).into();

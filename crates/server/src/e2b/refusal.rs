@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use silica_domain::UnknownId;
 use silica_engine::FileError;
-use silica_sessions::{Refusal as Admission, SessionError};
+use silica_sessions::{AdmissionError, SessionError};
 use silica_store::StoreError;
 
 use super::{frames, lent};
@@ -213,8 +213,8 @@ impl From<StoreError> for Refusal {
     }
 }
 
-impl From<Admission> for Refusal {
-    fn from(refusal: Admission) -> Self {
+impl From<AdmissionError> for Refusal {
+    fn from(refusal: AdmissionError) -> Self {
         Self::Problem(refusal.into())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use silica_sessions::{Create, Sample, Session, SessionInfo};
+use silica_sessions::{SandboxRequest, Session, SessionInfo, UsageSample};
 use silica_store::Timestamp;
 
 use super::paths::{self, HOME};
@@ -48,7 +48,7 @@ pub(super) struct CreateBody {
 }
 
 impl CreateBody {
-    pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<Create, Refusal> {
+    pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<SandboxRequest, Refusal> {
         check_network(&self.network)?;
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks_for_something(value)) {
             return Err(Refusal::bad(format!("{name} is not supported by this server")));
@@ -56,14 +56,14 @@ impl CreateBody {
         let options = app.sessions.options();
         // Theirs end by the clock alone.
         let idle = options.idle_max.unwrap_or(Duration::ZERO);
-        Ok(Create {
+        Ok(SandboxRequest {
             template: template(&self.template_id),
             environment: self.env_vars.unwrap_or_default(),
             metadata: self.metadata.unwrap_or_default(),
             directory: Some(paths::guest(HOME)?),
             ttl: Some(Duration::from_secs(self.timeout.unwrap_or(life_seconds))),
             idle: Some(idle),
-            ..Create::default()
+            ..SandboxRequest::default()
         })
     }
 }
@@ -155,7 +155,7 @@ fn cpus(info: &SessionInfo) -> u32 {
 /// What a sandbox used, sample by sample, of those within the bounds in seconds since 1970.
 pub(super) fn metrics(
     info: &SessionInfo,
-    samples: &[Sample],
+    samples: &[UsageSample],
     start: Option<i64>,
     end: Option<i64>,
 ) -> Vec<Value> {
@@ -173,7 +173,7 @@ pub(super) fn metrics(
     shown
 }
 
-fn metric(info: &SessionInfo, sample: &Sample, second: i64, cpu_used: f64) -> Value {
+fn metric(info: &SessionInfo, sample: &UsageSample, second: i64, cpu_used: f64) -> Value {
     json!({
         "timestamp": sample.at.to_string(),
         "timestampUnix": second,

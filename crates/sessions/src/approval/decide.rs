@@ -1,26 +1,26 @@
-//! Deciding about what waits: by people, and by time.
+//! Decisions about approvals: by people, and by time.
 
 use silica_store::approvals::{ApprovalRecord, Decided, Decision, State};
 use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, Tenant};
 
-use super::{Review, Verdict};
+use super::{ApprovalOutcome, Review};
 use crate::error::SessionError;
 use crate::fairness::Admission;
 
-/// What somebody says about something that waits.
+/// A person's decision about an approval.
 #[derive(Clone, Debug)]
-pub struct Word {
-    /// Who says it.
+pub struct DecisionRequest {
+    /// The key that decides.
     pub by: Tenant,
-    /// Why.
+    /// The reason that the person gives.
     pub reason: Option<String>,
-    /// The digest of the code that they looked at.
+    /// The digest of the code that the person looked at.
     pub sha256: Option<String>,
 }
 
 impl Review {
-    /// What waits or was decided, newest first: everything, or what one key asked for.
+    /// Returns approvals, newest first: in one state or in all, for one key or for all.
     pub async fn list(
         &self,
         state: Option<State>,
@@ -29,82 +29,95 @@ impl Review {
         Ok(self.0.store.approvals().list(state, tenant).await?)
     }
 
-    /// One of them.
+    /// Returns one approval.
     pub async fn get(&self, id: &str) -> Result<ApprovalRecord, SessionError> {
         let missing = || SessionError::NoApproval(id.to_owned());
         let known = ApprovalId::parse(id).map_err(|_| missing())?;
         self.0.store.approvals().get(&known).await?.ok_or_else(missing)
     }
 
-    /// Whether it could still run: its sandbox is there and waits for it.
+    /// Returns whether its cell can still run: it is not decided, and its sandbox lives.
     pub fn is_runnable(&self, record: &ApprovalRecord) -> bool {
         record.state == State::Pending && self.waiting().contains_key(&record.id)
     }
 
-    /// Lets something run that waits. Whoever says so may go away at any moment; it holds all the same.
+    /// Approves: the cell is queued. The decision holds even if the caller drops the future.
     pub async fn approve(
         &self,
         admission: &Admission,
         id: &str,
-        word: Word,
+        request: DecisionRequest,
     ) -> Result<ApprovalRecord, SessionError> {
-        let (review, admission, id) = (self.clone(), admission.clone(), id.to_owned());
-        let deciding = async move { review.let_run(&admission, &id, word).await };
+        let review = self.clone();
+        let admission = admission.clone();
+        let id = id.to_owned();
+        let deciding = async move { review.decide_approve(&admission, &id, request).await };
         tokio::spawn(deciding).await.unwrap_or(Err(SessionError::ShuttingDown))
     }
 
-    async fn let_run(
+    async fn decide_approve(
         &self,
         admission: &Admission,
         id: &str,
-        word: Word,
+        request: DecisionRequest,
     ) -> Result<ApprovalRecord, SessionError> {
         let record = self.get(id).await?;
-        if let Err(error) = self.may_approve(&record, &word) {
-            self.note_refusal(&record, &word.by, &error).await?;
+        if let Err(error) = self.may_approve(&record, &request) {
+            self.note_refusal(&record, &request.by, &error).await?;
             return Err(error);
         }
-        // First, so that what is approved has a place; without one it goes on waiting.
-        let queued = admission.queue(&record.tenant)?;
-        let (by, reason) = (word.by.clone(), word.reason);
+        // Before the decision: without a slot in the queue the approval stays pending.
+        let slot = admission.queue(&record.tenant)?;
+        let by = request.by.clone();
+        let reason = request.reason;
         let decided = self.0.store.approvals().decide(&record.id, Decision::Approve { by, reason });
-        let record = self.settle(decided.await?, &record, &word.by).await?;
+        let record = self.settle(decided.await?, &record, &request.by).await?;
         let waiter = self.waiting().remove(&record.id);
-        let verdict = Verdict::Approved { record: Box::new(record.clone()), queued };
-        self.tell(&record);
-        if waiter.is_some_and(|waiter| waiter.send(verdict).is_ok()) {
+        let outcome = ApprovalOutcome::Approved { record: Box::new(record.clone()), slot };
+        self.publish(&record);
+        if waiter.is_some_and(|waiter| waiter.send(outcome).is_ok()) {
             return Ok(record);
         }
-        // It ended between the look and the word.
+        // The cell ended after `may_approve` looked.
         let error = SessionError::ApprovalVoid(record.id.to_string());
-        self.note_refusal(&record, &word.by, &error).await?;
+        self.note_refusal(&record, &request.by, &error).await?;
         Err(error)
     }
 
-    /// Has something never run that waits.
-    pub async fn deny(&self, id: &str, word: Word) -> Result<ApprovalRecord, SessionError> {
-        let (review, id) = (self.clone(), id.to_owned());
-        let deciding = async move { review.never_run(&id, word).await };
+    /// Denies: the cell never runs. The decision holds even if the caller drops the future.
+    pub async fn deny(
+        &self,
+        id: &str,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRecord, SessionError> {
+        let review = self.clone();
+        let id = id.to_owned();
+        let deciding = async move { review.decide_deny(&id, request).await };
         tokio::spawn(deciding).await.unwrap_or(Err(SessionError::ShuttingDown))
     }
 
-    async fn never_run(&self, id: &str, word: Word) -> Result<ApprovalRecord, SessionError> {
+    async fn decide_deny(
+        &self,
+        id: &str,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRecord, SessionError> {
         let record = self.get(id).await?;
-        if let Err(error) = is_pending(&record).and_then(|()| is_same(&record, &word)) {
-            self.note_refusal(&record, &word.by, &error).await?;
+        if let Err(error) = is_pending(&record).and_then(|()| is_same_code(&record, &request)) {
+            self.note_refusal(&record, &request.by, &error).await?;
             return Err(error);
         }
-        let (by, reason) = (word.by.clone(), word.reason);
+        let by = request.by.clone();
+        let reason = request.reason;
         let decided = self.0.store.approvals().decide(&record.id, Decision::Deny { by, reason });
-        let record = self.settle(decided.await?, &record, &word.by).await?;
+        let record = self.settle(decided.await?, &record, &request.by).await?;
         self.refuse(&record);
         Ok(record)
     }
 
-    /// Says no for those about whom nobody decided in time.
+    /// Denies the approvals that have expired.
     pub(crate) async fn expire(&self) -> Result<(), SessionError> {
         for id in self.0.store.approvals().overdue().await? {
-            // One that was decided this very moment needs no other end.
+            // An approval that was decided meanwhile stays as it is.
             if let Decided::Now(record) =
                 self.0.store.approvals().decide(&id, Decision::Expire).await?
             {
@@ -114,12 +127,12 @@ impl Review {
         Ok(())
     }
 
-    /// Takes back what its owner does not want any more.
+    /// Denies an approval in the name of the cell's owner, who interrupted the cell.
     pub(super) async fn withdraw(&self, id: &ApprovalId, by: &Tenant) {
-        let reason = Some("its owner took it back".to_owned());
+        let reason = Some("its owner withdrew it".to_owned());
         let decision = Decision::Deny { by: by.clone(), reason };
         match self.0.store.approvals().decide(id, decision).await {
-            Ok(Decided::Now(record)) => self.tell(&record),
+            Ok(Decided::Now(record)) => self.publish(&record),
             Ok(Decided::Before(_) | Decided::Unknown) => {}
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
@@ -128,19 +141,24 @@ impl Review {
         }
     }
 
+    /// Ends the cell of a denied approval.
     fn refuse(&self, record: &ApprovalRecord) {
         let waiter = self.waiting().remove(&record.id);
         if let Some(waiter) = waiter {
-            // A cell that has ended needs no word any more.
-            let _ = waiter.send(Verdict::Refused(Box::new(record.clone())));
+            // The error is that the cell has ended.
+            let _ = waiter.send(ApprovalOutcome::Denied(Box::new(record.clone())));
         }
-        self.tell(record);
+        self.publish(record);
     }
 
-    fn may_approve(&self, record: &ApprovalRecord, word: &Word) -> Result<(), SessionError> {
+    fn may_approve(
+        &self,
+        record: &ApprovalRecord,
+        request: &DecisionRequest,
+    ) -> Result<(), SessionError> {
         is_pending(record)?;
-        is_same(record, word)?;
-        if record.tenant == word.by && !self.0.options.own {
+        is_same_code(record, request)?;
+        if record.tenant == request.by && !self.0.options.own {
             return Err(SessionError::OwnApproval(record.id.to_string()));
         }
         if !self.is_runnable(record) {
@@ -149,7 +167,7 @@ impl Review {
         Ok(())
     }
 
-    /// What the store made of a decision; one that came too late is on record.
+    /// Returns the decided record. A decision that came too late is noted in the audit log.
     async fn settle(
         &self,
         decided: Decided,
@@ -165,6 +183,7 @@ impl Review {
         Err(error)
     }
 
+    /// Notes in the audit log that a decision was refused.
     async fn note_refusal(
         &self,
         record: &ApprovalRecord,
@@ -190,9 +209,9 @@ fn is_pending(record: &ApprovalRecord) -> Result<(), SessionError> {
     if record.state == State::Pending { Ok(()) } else { Err(already(record)) }
 }
 
-fn is_same(record: &ApprovalRecord, word: &Word) -> Result<(), SessionError> {
+fn is_same_code(record: &ApprovalRecord, request: &DecisionRequest) -> Result<(), SessionError> {
     let same = |seen: &String| seen.parse::<Digest>().is_ok_and(|seen| seen == record.sha256);
-    if word.sha256.as_ref().is_none_or(same) {
+    if request.sha256.as_ref().is_none_or(same) {
         Ok(())
     } else {
         Err(SessionError::OtherCode(record.id.to_string()))

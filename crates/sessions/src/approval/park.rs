@@ -1,4 +1,4 @@
-//! A cell that waits for a person, and what it does with the word it gets.
+//! A cell that waits for approval, and what follows from the decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,35 +6,36 @@ use std::sync::Arc;
 use silica_domain::{Limits, Outcome};
 use silica_engine::{Changes, Control, Report};
 use silica_store::approvals::{ApprovalRecord, Asked, NewApproval};
-use silica_store::{ApprovalId, Digest};
+use silica_store::{ApprovalId, Digest, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Checked, Review, Verdict};
+use super::{ApprovalOutcome, CheckResult, Review};
 use crate::audit;
 use crate::cell::{Cell, CellEnd, KernelState, end_unrecorded, give_up};
 use crate::error::SessionError;
-use crate::event_log::Event;
+use crate::event_log::LogEvent;
+use crate::fairness::QueueSlot;
 use crate::kernel::{Job, KernelHandle};
 use crate::session::Session;
 
-/// A cell on its way to its kernel that waits for a person.
+/// A cell that waits for approval, with everything it needs to run.
 pub(crate) struct Parked {
     pub(crate) cell: Arc<Cell>,
     pub(crate) kernel: Arc<KernelHandle>,
     pub(crate) code: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) controls: mpsc::Receiver<Control>,
-    pub(crate) checked: Arc<Checked>,
+    pub(crate) checked: Arc<CheckResult>,
 }
 
-/// Has a cell wait for a person. It holds no place in any queue, and nothing of it runs.
+/// Has a cell wait for approval, in the background. It holds no slot in the queue.
 pub(crate) async fn park(session: &Arc<Session>, parked: Parked) -> Result<(), SessionError> {
-    let review = session.review().clone();
+    let review = session.services.review.clone();
     let id = ApprovalId::random()?;
-    let (sender, word) = oneshot::channel();
-    // Before it can be seen, so that nobody decides about something that cannot hear it.
+    let (sender, outcome) = oneshot::channel();
+    // Before the approval is recorded: from then on it can be decided.
     review.waiting().insert(id.clone(), sender);
-    let record = match ask(&review, session, &parked, &id).await {
+    let record = match record(&review, session, &parked, &id).await {
         Ok(record) => record,
         Err(error) => {
             review.waiting().remove(&id);
@@ -43,14 +44,15 @@ pub(crate) async fn park(session: &Arc<Session>, parked: Parked) -> Result<(), S
     };
     parked.cell.set_approval(Arc::new(record.clone()));
     parked.cell.set_parked();
-    parked.cell.log.push(Event::Approval(Arc::new(record.clone())));
-    review.tell(&record);
+    parked.cell.log.push(LogEvent::Approval(Arc::new(record.clone())));
+    review.publish(&record);
     let session = Arc::clone(session);
-    tokio::spawn(async move { wait(session, parked, id, word).await });
+    tokio::spawn(async move { wait(session, parked, id, outcome).await });
     Ok(())
 }
 
-async fn ask(
+/// Records that a cell waits for approval.
+async fn record(
     review: &Review,
     session: &Session,
     parked: &Parked,
@@ -62,81 +64,83 @@ async fn ask(
         sandbox: session.id().clone(),
         cell: parked.cell.id.to_string(),
         policy: parked.checked.policy.clone(),
-        findings: parked.checked.findings(),
+        findings: audit::findings_json(&parked.checked.report.findings),
         code: parked.code.to_string(),
-        expires_at: silica_store::Timestamp::now().after(review.options().timeout),
+        expires_at: Timestamp::now().after(review.options().timeout),
     };
-    match session.store().approvals().ask(new).await? {
+    match session.services.store.approvals().ask(new).await? {
         Asked::Waits(record) => Ok(*record),
         Asked::TooMany(count) => Err(SessionError::TooManyWait(count)),
     }
 }
 
 /// How the waiting ended.
-enum End {
-    Word(Verdict),
-    /// Its owner interrupted it.
+enum WaitEnd {
+    Decided(ApprovalOutcome),
+    /// The owner interrupted the cell.
     Withdrawn,
-    /// Its sandbox is gone, and with it whatever it could have run in.
-    Gone,
+    /// The sandbox has ended.
+    SandboxEnded,
 }
 
 async fn wait(
     session: Arc<Session>,
     mut parked: Parked,
     id: ApprovalId,
-    mut word: oneshot::Receiver<Verdict>,
+    mut outcome: oneshot::Receiver<ApprovalOutcome>,
 ) {
     let end = loop {
         tokio::select! {
             biased;
-            verdict = &mut word => break verdict.map_or(End::Gone, End::Word),
-            () = session.ended() => break End::Gone,
+            outcome = &mut outcome => {
+                break outcome.map_or(WaitEnd::SandboxEnded, WaitEnd::Decided);
+            }
+            () = session.ended() => break WaitEnd::SandboxEnded,
             control = parked.controls.recv() => match control {
-                // Its time begins when it runs.
+                // The timeout counts from when the cell runs.
                 Some(Control::Extend(more)) => {
                     parked.limits.extend_wall(more);
                 }
-                Some(Control::Interrupt | Control::Kill) | None => break End::Withdrawn,
+                Some(Control::Interrupt | Control::Kill) | None => break WaitEnd::Withdrawn,
             },
         }
     };
-    let review = session.review().clone();
+    let review = session.services.review.clone();
     review.waiting().remove(&id);
     match end {
-        End::Word(Verdict::Approved { record, queued }) => {
-            go(&session, parked, *record, queued).await;
+        WaitEnd::Decided(ApprovalOutcome::Approved { record, slot }) => {
+            run_approved(&session, parked, *record, slot).await;
         }
-        End::Word(Verdict::Refused(record)) => {
-            tell(&parked.cell, *record);
+        WaitEnd::Decided(ApprovalOutcome::Denied(record)) => {
+            show_decision(&parked.cell, *record);
             finish(&session, parked, Outcome::Denied, KernelState::Ready);
         }
-        End::Withdrawn => {
+        WaitEnd::Withdrawn => {
             review.withdraw(&id, session.tenant()).await;
             if let Ok(record) = review.get(id.as_str()).await {
-                tell(&parked.cell, record);
+                show_decision(&parked.cell, record);
             }
             finish(&session, parked, Outcome::Interrupted, KernelState::Ready);
         }
-        End::Gone => finish(&session, parked, Outcome::SandboxDied, KernelState::Ended),
+        WaitEnd::SandboxEnded => finish(&session, parked, Outcome::SandboxDied, KernelState::Ended),
     }
 }
 
-/// Runs what was approved, if it is what was approved.
-async fn go(
+/// Queues an approved cell, if its code is the code that was approved.
+async fn run_approved(
     session: &Arc<Session>,
     parked: Parked,
     record: ApprovalRecord,
-    queued: crate::fairness::Queued,
+    slot: QueueSlot,
 ) {
     if Digest::of(parked.code.as_bytes()) != record.sha256 {
         tracing::error!(approval = %record.id, "the code is not the one that was approved");
         return finish(session, parked, Outcome::Denied, KernelState::Ready);
     }
-    let approval = Some(&record);
-    let begun = audit::begin_cell(session, &parked.code, &parked.limits, &parked.checked, approval);
-    let begun = match begun {
-        Ok(begun) => begun.await,
+    let begin =
+        audit::begin_approved_cell(session, &parked.code, &parked.limits, &parked.checked, &record);
+    let begun = match begin {
+        Ok(write) => write.await,
         Err(error) => Err(error),
     };
     let ticket = match begun {
@@ -148,26 +152,29 @@ async fn go(
         }
     };
     parked.cell.set_queued();
-    tell(&parked.cell, record);
+    show_decision(&parked.cell, record);
     let Parked { cell, kernel, code, limits, controls, .. } = parked;
-    let (code, environment) = (code.to_string(), BTreeMap::new());
-    let job = Job { cell, code, environment, limits, controls, queued, ticket };
+    let code = code.to_string();
+    let environment = BTreeMap::new();
+    let job = Job { cell, code, environment, limits, controls, slot, ticket };
     if let Err(job) = kernel.submit(job) {
         give_up(session, *job);
     }
 }
 
-fn tell(cell: &Cell, record: ApprovalRecord) {
+/// Shows a decision in the cell and in its log.
+fn show_decision(cell: &Cell, record: ApprovalRecord) {
     let record = Arc::new(record);
     cell.set_approval(Arc::clone(&record));
-    cell.log.push(Event::Approval(record));
+    cell.log.push(LogEvent::Approval(record));
 }
 
-/// Ends a cell that never began: there is nothing in the audit log that would have to end.
+/// Ends a cell that never began; the audit log holds no beginning of it.
 fn finish(session: &Session, parked: Parked, outcome: Outcome, kernel: KernelState) {
     let lost = (kernel == KernelState::Ended)
-        .then(|| "its sandbox ended before anybody had decided about it".to_owned());
-    let (report, files) = (Report::not_run(outcome), Changes::default());
+        .then(|| "its sandbox ended before the approval was decided".to_owned());
+    let report = Report::not_run(outcome);
+    let files = Changes::default();
     let end = CellEnd { report, files, kernel, lost, limits: parked.limits };
     end_unrecorded(session, &parked.cell, &Arc::new(end));
 }

@@ -1,13 +1,18 @@
-//! Two policies in one report, and what is said of it.
+//! Two policies in one report, a check that is not repeated, and what is said of a report.
 
 use std::sync::Arc;
 
 use silica_policy::{Action, Policy, Preset};
 
-use super::{PolicyChoice, check};
+use super::{CheckResult, PolicyChoice};
+use crate::cell::CellCode;
 
 const OPEN: PolicyChoice = PolicyChoice::Preset(Preset::Open);
 const DATA: PolicyChoice = PolicyChoice::Preset(Preset::Data);
+
+fn check(choice: &PolicyChoice, minimum: Option<&PolicyChoice>, code: &str) -> CheckResult {
+    super::check(choice, minimum, &CellCode::from(code.to_owned()))
+}
 
 #[test]
 fn the_minimum_is_joined_and_named() {
@@ -36,8 +41,20 @@ fn a_client_cannot_weaken_the_minimum_with_rules_of_its_own() {
 }
 
 #[test]
-fn a_sentence_does_not_tell_everything() {
+fn a_summary_names_the_first_findings_and_counts_the_rest() {
     let code = "import socket\n".repeat(300);
     let summary = check(&DATA, None, &code).summary();
     assert!(summary.ends_with("; and 295 more"), "{summary}");
+}
+
+#[test]
+fn code_is_not_checked_again_by_the_policy_that_checked_it() {
+    let checked = DATA.policy().check_code("import socket");
+    let code = CellCode::from(checked.clone());
+    let again = super::check(&DATA, None, &code);
+    assert!(Arc::ptr_eq(&again.report, checked.report()), "the report is the earlier one");
+    let other = super::check(&OPEN, None, &code);
+    assert_eq!(other.report.verdict, Action::Allow, "another policy checks for itself");
+    let both = super::check(&OPEN, Some(&DATA), &code);
+    assert_eq!((both.policy.as_str(), both.report.verdict), ("open+data", Action::Block));
 }

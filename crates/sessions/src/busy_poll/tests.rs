@@ -1,21 +1,21 @@
-//! Cells that end at once, late, and beside others.
+//! Cells that end at once, late, and beside other cells.
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{MOMENT, await_next, run};
+use super::{CELL_POLL_MAX, poll_for_next, run};
 
 #[tokio::test]
-async fn others_have_their_turn_while_one_stays_awake() {
+async fn other_tasks_run_while_one_polls() {
     let (sender, receiver) = oneshot::channel();
-    // On the only thread there is: if that did nothing but look, nobody would send.
+    // On the only thread there is: if it only polled, this task would never run.
     tokio::spawn(async move { sender.send(7) });
     assert_eq!(run(receiver).await, Ok(7));
 }
 
 #[tokio::test]
-async fn what_takes_long_is_slept_through() {
+async fn a_long_cell_is_not_polled_all_the_time() {
     let polls = std::cell::Cell::new(0_u32);
     let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::from_millis(300)));
     run(std::future::poll_fn(|context| {
@@ -23,9 +23,9 @@ async fn what_takes_long_is_slept_through() {
         sleep.as_mut().poll(context)
     }))
     .await;
-    // Looking all the time would be some hundred thousand times; a slow machine looks less often.
-    let most = u32::try_from(MOMENT.as_nanos() / 100).expect("a moment is short");
-    assert!(polls.get() <= most + 10, "looked {} times", polls.get());
+    // Polling all the time would be some hundred thousand polls; a slow machine polls less often.
+    let most = u32::try_from(CELL_POLL_MAX.as_nanos() / 100).expect("it is short");
+    assert!(polls.get() <= most + 10, "polled {} times", polls.get());
 }
 
 #[tokio::test]
@@ -44,10 +44,10 @@ async fn cells_side_by_side_all_end() {
 }
 
 #[tokio::test]
-async fn whoever_sends_nothing_more_is_not_awaited_for_long() {
+async fn polling_for_the_next_cell_ends() {
     tokio::time::timeout(Duration::from_secs(10), async {
         run(async {}).await;
-        await_next().await;
+        poll_for_next().await;
     })
     .await
     .expect("it goes to sleep");

@@ -1,4 +1,4 @@
-//! The end of a cell: recorded, kept and shown to those who wait for it.
+//! The end of a cell: recorded, then published to its waiters.
 
 use std::sync::Arc;
 
@@ -8,31 +8,36 @@ use silica_store::audit::Ticket;
 
 use super::{Cell, CellEnd, KernelState};
 use crate::audit;
-use crate::event_log::Event;
+use crate::event_log::LogEvent;
 use crate::kernel::Job;
 use crate::session::Session;
 
-/// Ends a cell that comes too late for its kernel.
+/// Ends a cell whose kernel ended before the cell began.
 pub(crate) fn give_up(session: &Session, job: Job) {
-    let (outcome, lost) = if session.sandbox().is_dead() {
+    let (outcome, lost) = if session.sandbox.is_dead() {
         (Outcome::SandboxDied, "its sandbox had ended before it began")
     } else {
         (Outcome::Interrupted, "its kernel had ended before it began")
     };
-    let (report, lost) = (Report::not_run(outcome), Some(lost.to_owned()));
-    let (files, kernel) = (Changes::default(), KernelState::Ended);
-    let end = Arc::new(CellEnd { report, files, kernel, lost, limits: job.limits });
+    let end = Arc::new(CellEnd {
+        report: Report::not_run(outcome),
+        files: Changes::default(),
+        kernel: KernelState::Ended,
+        lost: Some(lost.to_owned()),
+        limits: job.limits,
+    });
     write_end(session, &job.cell, &end, job.ticket);
 }
 
+/// Records the end of a cell, and publishes it.
 pub(crate) fn write_end(session: &Session, cell: &Cell, end: &Arc<CellEnd>, ticket: Ticket) {
-    audit::finish(session.store(), ticket, &audit::of_cell(end));
+    audit::finish(&session.services.store, ticket, &audit::of_cell(end));
     end_unrecorded(session, cell, end);
 }
 
-/// Ends a cell of which no beginning is on record.
+/// Publishes the end of a cell. For one whose beginning was never recorded this is all.
 pub(crate) fn end_unrecorded(session: &Session, cell: &Cell, end: &Arc<CellEnd>) {
     cell.set_done(Arc::clone(end));
-    cell.log.push(Event::Done);
+    cell.log.push(LogEvent::Done);
     session.cell_ended(cell, end);
 }

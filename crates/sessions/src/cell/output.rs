@@ -1,4 +1,4 @@
-//! Output of a running cell on its way into the cell's log.
+//! Writes the output of a running cell into its log.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,57 +7,57 @@ use std::time::Duration;
 use silica_domain::{Bundle, CellError};
 use silica_engine::Watcher;
 
-use crate::event_log::{Decoder, Event, EventLog, Text};
+use crate::event_log::{Decoder, EventLog, LogEvent, OutputText};
 
-/// Writes what a cell says into its log.
-pub(crate) struct Scribe {
+/// Writes the output of a cell into its log.
+pub(crate) struct LogWriter {
     log: Arc<EventLog>,
     stdout: Decoder,
     stderr: Decoder,
-    /// When to look again whether a reader that is waited for has given up.
-    look_again: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+    /// Wakes the writer while it waits for a reader.
+    recheck: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
-/// How often it is looked whether a reader has given up.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a waiting writer checks whether its slowest reader has timed out, which wakes no one.
+const RECHECK_PAUSE: Duration = Duration::from_secs(1);
 
-impl Scribe {
+impl LogWriter {
     pub(crate) fn new(log: Arc<EventLog>) -> Self {
-        let (stdout, stderr) = (Decoder::default(), Decoder::default());
-        Self { log, stdout, stderr, look_again: None }
+        Self { log, stdout: Decoder::default(), stderr: Decoder::default(), recheck: None }
     }
 
-    /// Writes down what is left of characters that were never completed.
+    /// Writes what is left of characters that were never completed.
     pub(crate) fn finish(mut self) {
-        let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
-        self.push(stdout, Event::Stdout);
-        self.push(stderr, Event::Stderr);
+        let stdout = self.stdout.finish();
+        let stderr = self.stderr.finish();
+        self.push(stdout, LogEvent::Stdout);
+        self.push(stderr, LogEvent::Stderr);
     }
 
-    fn push(&self, text: String, event: fn(Text) -> Event) {
+    fn push(&self, text: String, event: fn(OutputText) -> LogEvent) {
         if !text.is_empty() {
-            self.log.push(event(Text::Utf8(text.into())));
+            self.log.push(event(OutputText::Utf8(text.into())));
         }
     }
 }
 
-impl Watcher for Scribe {
+impl Watcher for LogWriter {
     fn stdout(&mut self, bytes: &[u8]) {
         let text = self.stdout.text(bytes);
-        self.push(text, Event::Stdout);
+        self.push(text, LogEvent::Stdout);
     }
 
     fn stderr(&mut self, bytes: &[u8]) {
         let text = self.stderr.text(bytes);
-        self.push(text, Event::Stderr);
+        self.push(text, LogEvent::Stderr);
     }
 
     fn result(&mut self, bundle: &Arc<Bundle>) {
-        self.log.push(Event::Result(Arc::clone(bundle)));
+        self.log.push(LogEvent::Result(Arc::clone(bundle)));
     }
 
     fn error(&mut self, error: &CellError) {
-        self.log.push(Event::Error(Arc::new(error.clone())));
+        self.log.push(LogEvent::Error(Arc::new(error.clone())));
     }
 
     fn takes_everything(&self) -> bool {
@@ -71,14 +71,14 @@ impl Watcher for Scribe {
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.log.poll_room(context).is_ready() {
-                self.look_again = None;
+                self.recheck = None;
                 return Poll::Ready(());
             }
             let sleep =
-                self.look_again.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_AGAIN)));
+                self.recheck.get_or_insert_with(|| Box::pin(tokio::time::sleep(RECHECK_PAUSE)));
             match sleep.as_mut().poll(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) => self.look_again = None,
+                Poll::Ready(()) => self.recheck = None,
             }
         }
     }

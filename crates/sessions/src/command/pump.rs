@@ -1,4 +1,4 @@
-//! Output of a running command on its way into the command's log, and its timeout.
+//! Copies the output of a running command into its log, enforces its timeout, records its end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use silica_store::audit::Ticket;
 
 use super::{Command, CommandEnded, CommandOutcome, CommandPhase};
 use crate::audit;
-use crate::event_log::{Decoder, Event, EventLog, Text};
+use crate::event_log::{Decoder, EventLog, LogEvent, OutputText};
 use crate::session::Session;
 
-/// SIGTERM and SIGKILL, the same on every Linux.
+/// SIGTERM and SIGKILL; their numbers are the same on every architecture of Linux.
 const TERM: i32 = 15;
 const KILL: i32 = 9;
 
-/// How long a command that has run out of time may take to end by itself.
+/// The time between SIGTERM and SIGKILL after a timeout.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Carries what a command says into its log until it has ended.
+/// Copies the output of a command into its log until it has ended.
 pub(super) struct Pump {
     pub(super) session: Arc<Session>,
     pub(super) command: Arc<Command>,
@@ -32,7 +32,8 @@ pub(super) struct Pump {
 impl Pump {
     pub(super) async fn run(mut self, mut process: silica_engine::Command, ticket: Ticket) {
         let log = Arc::clone(&self.command.log);
-        let (mut out, mut err) = (Decoder::default(), Decoder::default());
+        let mut out = Decoder::default();
+        let mut err = Decoder::default();
         let end = loop {
             let event = tokio::select! {
                 biased;
@@ -40,24 +41,24 @@ impl Pump {
                     self.stop().await;
                     continue;
                 }
-                // A client that reads slowly slows the command down, and nobody else.
+                // A client that reads slowly slows down this command only.
                 event = next(&log, &mut process) => event,
             };
             match event {
                 Some(CommandEvent::Stdout(bytes)) => {
                     self.stdout.push(&bytes);
-                    say(&log, out.text(&bytes), Event::Stdout);
+                    push(&log, out.text(&bytes), LogEvent::Stdout);
                 }
                 Some(CommandEvent::Stderr(bytes)) => {
                     self.stderr.push(&bytes);
-                    say(&log, err.text(&bytes), Event::Stderr);
+                    push(&log, err.text(&bytes), LogEvent::Stderr);
                 }
                 Some(CommandEvent::Ended(end)) => break end,
                 None => break process.handle().wait().await,
             }
         };
-        say(&log, out.finish(), Event::Stdout);
-        say(&log, err.finish(), Event::Stderr);
+        push(&log, out.finish(), LogEvent::Stdout);
+        push(&log, err.finish(), LogEvent::Stderr);
         let ended = Arc::new(CommandEnded {
             outcome: CommandOutcome::of(end, self.timed_out),
             stdout: self.stdout,
@@ -65,16 +66,16 @@ impl Pump {
             duration: self.started.elapsed(),
         });
         let output = ended.stdout.total() + ended.stderr.total();
-        audit::finish(self.session.store(), ticket, &audit::of_command(&ended));
+        audit::finish(&self.session.services.store, ticket, &audit::of_command(&ended));
         self.command.phase.send_replace(CommandPhase::Done(ended));
-        log.push(Event::Done);
+        log.push(LogEvent::Done);
         self.session.command_ended(output);
     }
 
-    /// Time is up: asked to end first, killed when it comes to that again.
+    /// Sends SIGTERM at the first call, SIGKILL at the second.
     async fn stop(&mut self) {
         let signal = if self.timed_out { KILL } else { TERM };
-        // It may have ended meanwhile, which is what is wanted.
+        // The error is that it has ended meanwhile.
         let _ = self.command.handle.signal(signal).await;
         self.deadline = if self.timed_out { None } else { Some(Instant::now() + GRACE) };
         self.timed_out = true;
@@ -88,20 +89,20 @@ async fn expired(deadline: Option<Instant>) {
     }
 }
 
-/// How often it is looked whether a reader has given up.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a waiting command checks whether its slowest reader has timed out, which wakes no one.
+const RECHECK_PAUSE: Duration = Duration::from_secs(1);
 
 async fn next(log: &EventLog, process: &mut silica_engine::Command) -> Option<CommandEvent> {
     while !log.has_room() {
         let room = std::future::poll_fn(|context| log.poll_room(context));
-        // Asked again after a while, because nobody tells when a reader has given up.
-        let _ = tokio::time::timeout(LOOK_AGAIN, room).await;
+        // Ready or timed out, the loop checks again.
+        let _ = tokio::time::timeout(RECHECK_PAUSE, room).await;
     }
     process.next().await
 }
 
-fn say(log: &EventLog, text: String, event: fn(Text) -> Event) {
+fn push(log: &EventLog, text: String, event: fn(OutputText) -> LogEvent) {
     if !text.is_empty() {
-        log.push(event(Text::Utf8(text.into())));
+        log.push(event(OutputText::Utf8(text.into())));
     }
 }

@@ -1,20 +1,19 @@
-//! Commands of a session.
+//! Starting, finding and forgetting commands of a session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use silica_domain::CommandId;
 use silica_engine::{CommandSpec, Stdin};
-use silica_store::audit::Activity;
 
-use super::{Command, CommandPhase, CommandRequest, What};
+use super::{Command, CommandLine, CommandPhase, CommandRequest};
 use crate::audit;
 use crate::create::check_environment;
 use crate::error::SessionError;
 use crate::session::{KEPT_MAX, Session};
 
 impl Session {
-    /// Starts a command. Whoever asked may go away at any moment; the command then runs all the same.
+    /// Starts a command. It runs even if the caller drops the future.
     pub async fn run_command(
         self: &Arc<Self>,
         request: CommandRequest,
@@ -28,23 +27,23 @@ impl Session {
         self: Arc<Self>,
         request: CommandRequest,
     ) -> Result<Arc<Command>, SessionError> {
-        self.start_something()?;
-        if self.review.asks_always() {
+        self.ensure_open()?;
+        if self.services.review.always_needs_approval() {
             return Err(SessionError::NotApprovable);
         }
         check_environment(&request.environment)?;
         if let Some(timeout) = request.timeout
             && (timeout.is_zero() || Instant::now().checked_add(timeout).is_none())
         {
-            let seconds = timeout.as_secs_f64();
-            return Err(SessionError::Bad(format!("a timeout of {seconds} seconds cannot be had")));
+            let message = "timeout_seconds must be more than 0 and must fit a clock";
+            return Err(SessionError::Bad(message.to_owned()));
         }
-        let turn = self.admission.queue(self.tenant())?.turn().await;
+        let permit = self.services.admission.queue(self.tenant())?.permit().await;
         let mut environment = self.terms.environment.clone();
         environment.extend(request.environment.clone());
-        let mut spec = match &request.what {
-            What::Line(line) => self.sandbox.shell_line(line),
-            What::Program(arguments) => CommandSpec::program(arguments.clone()),
+        let mut spec = match &request.line {
+            CommandLine::Shell(line) => self.sandbox.shell_line(line),
+            CommandLine::Program(arguments) => CommandSpec::program(arguments.clone()),
         };
         spec.environment = environment;
         spec.stdin = if request.stdin { Stdin::Piped } else { Stdin::Closed };
@@ -52,50 +51,49 @@ impl Session {
         if let Some(directory) = request.directory.as_ref().or(self.terms.directory.as_ref()) {
             spec.directory.clone_from(directory);
         }
-        let (limits, shown) = (&self.terms.limits, request.what.shown());
-        let begun =
-            audit::begin(&self.store, self.tenant(), self.id(), Activity::Command, &shown, limits);
-        let ticket = begun?.await?;
+        let limits = &self.terms.limits;
+        let ticket = audit::begin_command(&self, &request.line, limits)?.await?;
         let process = match self.sandbox.start_command(&spec).await {
             Ok(process) => process,
             Err(error) => {
                 let mut finish = silica_store::audit::Finish::new("cannot_start");
                 finish.error = Some(error.to_string());
-                audit::finish(&self.store, ticket, &finish);
+                audit::finish(&self.services.store, ticket, &finish);
                 return Err(error.into());
             }
         };
-        drop(turn);
+        drop(permit);
         let id = {
-            let mut inner = self.lock();
-            inner.next_command += 1;
-            CommandId::new(inner.next_command - 1)
+            let mut items = self.lock();
+            items.next_command += 1;
+            CommandId::new(items.next_command - 1)
         };
         let command = Command::start(&self, id, request, process, limits.output_bytes, ticket);
         self.lock().commands.push_back(Arc::clone(&command));
         Ok(command)
     }
 
-    /// A command that runs or is kept.
+    /// Returns a command that runs or is kept.
     pub fn command(&self, id: CommandId) -> Result<Arc<Command>, SessionError> {
         let found = self.lock().commands.iter().find(|command| command.id == id).cloned();
         found.ok_or_else(|| SessionError::NoCommand(id.to_string()))
     }
 
-    /// The commands that run or are kept, oldest first.
+    /// Returns the commands that run or are kept, oldest first.
     pub fn commands(&self) -> Vec<Arc<Command>> {
         self.lock().commands.iter().cloned().collect()
     }
 
+    /// Charges the owner for a command that has ended, and forgets old ones beyond what is kept.
     pub(crate) fn command_ended(&self, output_bytes: u64) {
         self.mark_files_changed();
-        self.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
-        let mut inner = self.lock();
-        inner.last_used = Instant::now();
+        self.services.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
+        let mut items = self.lock();
+        items.last_used = Instant::now();
         let done = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Done(_));
-        while inner.commands.iter().filter(|command| done(command)).count() > KEPT_MAX {
-            let Some(oldest) = inner.commands.iter().position(done) else { break };
-            inner.commands.remove(oldest);
+        while items.commands.iter().filter(|command| done(command)).count() > KEPT_MAX {
+            let Some(oldest) = items.commands.iter().position(done) else { break };
+            items.commands.remove(oldest);
         }
     }
 }

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{Decoder, Event, EventLog, LOG_BYTES_MAX, Read, Text};
+use super::{Decoder, EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
 
-fn text(text: &str) -> Event {
-    Event::Stdout(Text::Utf8(text.into()))
+fn text(text: &str) -> LogEvent {
+    LogEvent::Stdout(OutputText::Utf8(text.into()))
 }
 
 /// What can be read now, in short.
-fn rest(reader: &mut super::Reader) -> Vec<String> {
+fn rest(reader: &mut LogReader) -> Vec<String> {
     let mut all = Vec::new();
     while let Poll::Ready(Some(read)) = reader.try_next() {
         all.push(match read {
-            Read::Gap(events) => format!("gap {events}"),
-            Read::Event(id, Event::Stdout(Text::Utf8(text))) => format!("{id} {text}"),
-            Read::Event(id, Event::Done) => format!("{id} done"),
-            Read::Event(id, _) => format!("{id} other"),
+            LogRead::Gap(events) => format!("gap {events}"),
+            LogRead::Event(id, LogEvent::Stdout(OutputText::Utf8(text))) => format!("{id} {text}"),
+            LogRead::Event(id, LogEvent::Done) => format!("{id} done"),
+            LogRead::Event(id, _) => format!("{id} other"),
         });
     }
     all
 }
 
 #[test]
-fn everybody_reads_from_where_they_want() {
+fn each_reader_begins_where_it_wants() {
     let log = Arc::new(EventLog::default());
     for word in ["a", "b", "c"] {
         log.push(text(word));
@@ -33,20 +33,20 @@ fn everybody_reads_from_where_they_want() {
     assert_eq!(rest(&mut all), ["1 a", "2 b", "3 c"]);
     assert_eq!(rest(&mut log.read(2)), ["3 c"]);
     assert_eq!(rest(&mut log.read(99)), Vec::<String>::new());
-    log.push(Event::Done);
+    log.push(LogEvent::Done);
     assert_eq!(rest(&mut all), ["4 done"]);
     assert!(matches!(all.try_next(), Poll::Ready(None)));
     assert_eq!(rest(&mut log.read(3)), ["4 done"]);
 }
 
 #[test]
-fn what_was_dropped_is_told() {
+fn what_was_dropped_is_counted() {
     let log = Arc::new(EventLog::default());
     let chunk = "x".repeat(LOG_BYTES_MAX / 4);
     for _ in 0..10 {
         log.push(text(&chunk));
     }
-    log.push(Event::Done);
+    log.push(LogEvent::Done);
     let read = rest(&mut log.read(0));
     assert_eq!(read[0], "gap 7");
     assert_eq!(read.len(), 5);
@@ -54,13 +54,13 @@ fn what_was_dropped_is_told() {
 }
 
 #[test]
-fn writer_waits_for_a_reader_and_for_nobody_else() {
+fn a_writer_waits_for_a_reader_only() {
     let log = Arc::new(EventLog::default());
     let chunk = "x".repeat(LOG_BYTES_MAX / 4);
     for _ in 0..4 {
         log.push(text(&chunk));
     }
-    assert!(log.has_room(), "nobody listens");
+    assert!(log.has_room(), "there is no reader");
     let mut reader = log.read(0);
     assert!(!log.has_room());
     rest(&mut reader);
@@ -83,7 +83,7 @@ async fn reader_wakes_when_there_is_more() {
     let waiting = tokio::spawn(async move { reader.next().await });
     tokio::task::yield_now().await;
     log.push(text("late"));
-    assert!(matches!(waiting.await.unwrap(), Some(Read::Event(1, _))));
+    assert!(matches!(waiting.await.unwrap(), Some(LogRead::Event(1, _))));
 }
 
 #[tokio::test]

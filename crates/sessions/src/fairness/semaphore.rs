@@ -1,7 +1,7 @@
-//! Turns: so many at a time, so many of them for one key, and one key after the other.
+//! A semaphore that grants its permits round robin over the keys.
 //!
-//! Nobody is interrupted for somebody else's sake, so a key could hold all turns for as long as its code runs.
-//! A few are therefore kept for keys that have none.
+//! Running code is never preempted, so one key could hold every permit for as long as its code runs. A few permits
+//! are therefore reserved for keys that hold none.
 
 #[cfg(test)]
 mod tests;
@@ -15,59 +15,59 @@ use std::time::Duration;
 use silica_store::Tenant;
 use tokio::sync::oneshot;
 
-/// How long a turn is held for work that may take much longer for reasons of its own.
+/// How long [`Permit::spend`] holds a permit.
 const HELD_MAX: Duration = Duration::from_millis(100);
 
-/// How many turns there are.
+/// How many permits there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    /// At a time.
-    pub(crate) most: usize,
-    /// Of those, for one key.
-    pub(crate) for_one: usize,
-    /// Beside those, for keys that have none.
-    pub(crate) kept: usize,
+pub(crate) struct PermitBounds {
+    /// Permits for all keys together.
+    pub(crate) total: usize,
+    /// Permits of one key.
+    pub(crate) per_key: usize,
+    /// Permits beyond `total`, for keys that hold none.
+    pub(crate) reserved: usize,
 }
 
-/// Gives out turns.
+/// Grants permits. Clones share one state.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Shared>);
+pub(crate) struct FairSemaphore(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    bounds: Bounds,
+    bounds: PermitBounds,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    taken: usize,
-    /// Those that have turns or wait for some.
+    held: usize,
+    /// The keys that hold permits or wait for one.
     keys: HashMap<Tenant, Key>,
-    /// Those that wait, the next first.
+    /// The keys that wait for a permit; the first is the next to get one.
     order: VecDeque<Tenant>,
 }
 
 #[derive(Debug, Default)]
 struct Key {
-    taken: usize,
-    waiting: VecDeque<oneshot::Sender<Turn>>,
+    held: usize,
+    waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// A turn; the next gets one when it is dropped.
+/// A permit, returned to the semaphore when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    /// None for one that nobody has got.
-    of: Option<(Turns, Tenant)>,
+pub(crate) struct Permit {
+    /// `None` for a permit that was never delivered.
+    holder: Option<(FairSemaphore, Tenant)>,
 }
 
-impl Turns {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+impl FairSemaphore {
+    pub(crate) fn new(bounds: PermitBounds) -> Self {
         Self(Arc::new(Shared { bounds, state: Mutex::default() }))
     }
 
-    /// Waits for a turn.
-    pub(crate) async fn take(&self, tenant: &Tenant) -> Turn {
+    /// Waits for a permit. Dropping the future leaves the queue.
+    pub(crate) async fn acquire(&self, tenant: &Tenant) -> Permit {
         let receiver = {
             let mut state = self.lock();
             let state = &mut *state;
@@ -80,55 +80,58 @@ impl Turns {
             self.grant(state);
             receiver
         };
-        // The sender is in what `self` keeps alive, until it sends.
-        receiver.await.expect("turns are given while there is somebody who gives them")
+        // The sender is in the state that `self` keeps alive until it sends.
+        receiver.await.expect("the semaphore outlives its borrow")
     }
 
-    /// How many are taken: on the whole, or by one key.
-    pub(crate) fn taken(&self, tenant: Option<&Tenant>) -> usize {
+    /// Returns how many permits are held: by everyone, or by one key.
+    pub(crate) fn held(&self, tenant: Option<&Tenant>) -> usize {
         let state = self.lock();
         match tenant {
-            None => state.taken,
-            Some(tenant) => state.keys.get(tenant).map_or(0, |key| key.taken),
+            None => state.held,
+            Some(tenant) => state.keys.get(tenant).map_or(0, |key| key.held),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Counters only; a panic elsewhere leaves nothing halfway.
+        // Counters only: a panic while the lock is held leaves no broken invariant.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives out turns while somebody may have one, one key after the other.
+    /// Grants permits to waiting keys, one key after the other, while one of them may have one.
     fn grant(&self, state: &mut State) {
-        let Bounds { most, for_one, kept } = self.0.bounds;
+        let PermitBounds { total, per_key, reserved } = self.0.bounds;
         let mut passed_over = 0;
-        while state.taken < most + kept && passed_over < state.order.len() {
+        while state.held < total + reserved && passed_over < state.order.len() {
             let Some(tenant) = state.order.pop_front() else { return };
             let Entry::Occupied(mut entry) = state.keys.entry(tenant.clone()) else { continue };
             let key = entry.get_mut();
             key.waiting.retain(|waiting| !waiting.is_closed());
-            let may = key.taken == 0 || (state.taken < most && key.taken < for_one);
+            let may = key.held == 0 || (state.held < total && key.held < per_key);
             if may && let Some(waiting) = key.waiting.pop_front() {
-                let turn = Turn { of: Some((self.clone(), tenant.clone())) };
-                match waiting.send(turn) {
-                    Ok(()) => (key.taken, state.taken) = (key.taken + 1, state.taken + 1),
-                    // It went away this very moment. Dropping the turn as it is would lock again.
-                    Err(mut turn) => drop(turn.of.take()),
+                let permit = Permit { holder: Some((self.clone(), tenant.clone())) };
+                match waiting.send(permit) {
+                    Ok(()) => {
+                        key.held += 1;
+                        state.held += 1;
+                    }
+                    // The receiver was dropped meanwhile. Dropping the permit as it is would lock again.
+                    Err(mut permit) => drop(permit.holder.take()),
                 }
             }
             if !key.waiting.is_empty() {
                 passed_over = if may { 0 } else { passed_over + 1 };
                 state.order.push_back(tenant);
-            } else if key.taken == 0 {
+            } else if key.held == 0 {
                 entry.remove();
             }
         }
     }
 }
 
-impl Turn {
-    /// Does something in this turn. The next gets it early if that takes long: then it waits for something, such as
-    /// a template's first interpreter, and keeps nobody busy.
+impl Permit {
+    /// Runs `work` under this permit, which is returned early if the work takes long: then the work waits for
+    /// something, such as a template's first interpreter, and needs no processor.
     pub(crate) async fn spend<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         if let Ok(done) = tokio::time::timeout(HELD_MAX, work.as_mut()).await {
@@ -139,18 +142,18 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let Some((turns, tenant)) = self.of.take() else { return };
-        let mut state = turns.lock();
+        let Some((semaphore, tenant)) = self.holder.take() else { return };
+        let mut state = semaphore.lock();
         let state = &mut *state;
-        state.taken -= 1;
+        state.held -= 1;
         if let Entry::Occupied(mut entry) = state.keys.entry(tenant) {
-            entry.get_mut().taken -= 1;
-            if entry.get().taken == 0 && entry.get().waiting.is_empty() {
+            entry.get_mut().held -= 1;
+            if entry.get().held == 0 && entry.get().waiting.is_empty() {
                 entry.remove();
             }
         }
-        turns.grant(state);
+        semaphore.grant(state);
     }
 }

@@ -1,10 +1,10 @@
-//! Turns go round, bounds hold, and what is dropped is given back.
+//! FairSemaphore go round, bounds hold, and what is dropped is given back.
 
 use std::time::Duration;
 
 use silica_store::Tenant;
 
-use super::{Admission, Capacity, Load, Quota, Refusal};
+use super::{Admission, AdmissionError, Capacity, Load, Quota};
 
 fn tenant(name: &str) -> Tenant {
     Tenant::parse(name).unwrap()
@@ -24,22 +24,25 @@ fn quota() -> Quota {
 }
 
 fn admission(running: usize) -> Admission {
-    Admission::new(quota(), Capacity { running, kept: 0, queued: 12, sandboxes: 3, making: 2 })
+    Admission::new(
+        quota(),
+        Capacity { running, reserved: 0, queued: 12, sandboxes: 3, creating: 2 },
+    )
 }
 
 #[tokio::test]
-async fn turns_go_round_the_keys() {
+async fn permits_go_round_the_keys() {
     let admission = admission(1);
-    let first = admission.queue(&tenant("a")).unwrap().turn().await;
+    let first = admission.queue(&tenant("a")).unwrap().permit().await;
     let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
     let mut waiting = Vec::new();
     for (name, count) in [("a", 3), ("b", 1), ("c", 2)] {
         for _ in 0..count {
             let (queued, sender) = (admission.queue(&tenant(name)).unwrap(), sender.clone());
             waiting.push(tokio::spawn(async move {
-                let turn = queued.turn().await;
+                let permit = queued.permit().await;
                 sender.send(name).unwrap();
-                drop(turn);
+                drop(permit);
             }));
             tokio::task::yield_now().await;
         }
@@ -57,37 +60,40 @@ async fn turns_go_round_the_keys() {
 }
 
 #[tokio::test]
-async fn a_key_has_no_more_turns_than_it_may() {
+async fn a_key_holds_no_more_permits_than_its_quota() {
     let admission = admission(4);
-    let one = admission.queue(&tenant("a")).unwrap().turn().await;
-    let _two = admission.queue(&tenant("a")).unwrap().turn().await;
-    let third = admission.queue(&tenant("a")).unwrap().turn();
+    let one = admission.queue(&tenant("a")).unwrap().permit().await;
+    let _two = admission.queue(&tenant("a")).unwrap().permit().await;
+    let third = admission.queue(&tenant("a")).unwrap().permit();
     tokio::pin!(third);
     assert!(tokio::time::timeout(Duration::from_millis(20), third.as_mut()).await.is_err());
-    let _other = admission.queue(&tenant("b")).unwrap().turn().await;
+    let _other = admission.queue(&tenant("b")).unwrap().permit().await;
     drop(one);
     third.await;
 }
 
 #[tokio::test]
-async fn whoever_goes_away_while_waiting_leaves_no_trace() {
+async fn a_waiter_that_is_dropped_leaves_no_trace() {
     let admission = admission(1);
-    let held = admission.queue(&tenant("a")).unwrap().turn().await;
+    let held = admission.queue(&tenant("a")).unwrap().permit().await;
     let queued = admission.queue(&tenant("b")).unwrap();
-    let gone = tokio::time::timeout(Duration::from_millis(5), queued.turn()).await;
+    let gone = tokio::time::timeout(Duration::from_millis(5), queued.permit()).await;
     assert!(gone.is_err());
     drop(held);
     assert_eq!(admission.load(None), Load::default());
-    admission.queue(&tenant("c")).unwrap().turn().await;
+    admission.queue(&tenant("c")).unwrap().permit().await;
 }
 
 #[test]
 fn queues_are_bounded_for_each_and_for_all() {
     let admission = admission(1);
     let mut held: Vec<_> = (0..8).map(|_| admission.queue(&tenant("a")).unwrap()).collect();
-    assert_eq!(admission.queue(&tenant("a")).unwrap_err(), Refusal::QueueFull { queued: 8 });
+    assert_eq!(admission.queue(&tenant("a")).unwrap_err(), AdmissionError::QueueFull { queued: 8 });
     held.extend((0..4).map(|_| admission.queue(&tenant("b")).unwrap()));
-    assert_eq!(admission.queue(&tenant("c")).unwrap_err(), Refusal::QueueFull { queued: 12 });
+    assert_eq!(
+        admission.queue(&tenant("c")).unwrap_err(),
+        AdmissionError::QueueFull { queued: 12 }
+    );
     held.clear();
     admission.queue(&tenant("c")).unwrap();
 }
@@ -97,19 +103,16 @@ fn sandboxes_are_bounded_for_each_and_for_all() {
     let admission = admission(1);
     let held: Vec<_> = (0..2).map(|_| admission.sandbox(&tenant("a")).unwrap()).collect();
     let refused = admission.sandbox(&tenant("a")).unwrap_err();
-    assert_eq!(refused.to_string(), "this key has used all its sandboxes for now: 2");
+    assert_eq!(refused.to_string(), "the quota is used up: at most 2 sandboxes of one key");
     let _other = admission.sandbox(&tenant("b")).unwrap();
     let refused = admission.sandbox(&tenant("c")).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "this key has used all its sandboxes on this server for now: 3"
-    );
+    assert_eq!(refused.to_string(), "the quota is used up: at most 3 sandboxes on this server");
     drop(held);
     admission.sandbox(&tenant("a")).unwrap();
 }
 
 #[test]
-fn rates_refuse_and_say_when_to_come_back() {
+fn rates_refuse_and_say_when_to_try_again() {
     let admission = admission(1);
     for _ in 0..5 {
         admission.request(&tenant("a")).unwrap();
@@ -128,7 +131,7 @@ fn what_was_used_too_much_is_paid_for_later() {
     let admission = admission(1);
     admission.charge(&tenant("a"), 0, Duration::from_secs(20));
     let refused = admission.queue(&tenant("a")).unwrap_err();
-    let words = "this key has used all its processor seconds per minute for now: 10";
+    let words = "the quota is used up: at most 10 processor seconds per minute";
     assert_eq!(refused.to_string(), words);
     admission.charge(&tenant("b"), 5000, Duration::ZERO);
     let refused = admission.queue(&tenant("b")).unwrap_err();
@@ -137,14 +140,14 @@ fn what_was_used_too_much_is_paid_for_later() {
 }
 
 #[tokio::test]
-async fn making_sandboxes_goes_round_the_keys_too() {
+async fn creating_sandboxes_goes_round_the_keys_too() {
     let admission = admission(1);
-    let held = admission.making(&tenant("a")).await;
+    let held = admission.creating(&tenant("a")).await;
     let again = tenant("a");
-    let second = admission.making(&again);
+    let second = admission.creating(&again);
     tokio::pin!(second);
     assert!(tokio::time::timeout(Duration::from_millis(20), second.as_mut()).await.is_err());
-    drop(admission.making(&tenant("b")).await);
+    drop(admission.creating(&tenant("b")).await);
     assert!(!admission.is_idle());
     drop(held);
     drop(second.await);

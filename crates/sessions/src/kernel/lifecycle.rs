@@ -1,4 +1,4 @@
-//! Kernels of a session.
+//! Creating, finding, restarting and deleting kernels of a session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::error::SessionError;
 use crate::session::{KERNELS_MAX, Session};
 
 impl Session {
+    /// Returns how an interpreter of this sandbox is set up.
     pub(crate) fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
         let mut environment = self.terms.environment.clone();
         environment.extend(more.clone());
@@ -19,11 +20,12 @@ impl Session {
         Setup { environment, arguments: Vec::new(), directory }
     }
 
+    /// Adds a kernel whose interpreter is ready.
     pub(crate) fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {
         let id = {
-            let mut inner = self.lock();
-            inner.next_kernel += 1;
-            KernelId::new(inner.next_kernel - 1)
+            let mut items = self.lock();
+            items.next_kernel += 1;
+            KernelId::new(items.next_kernel - 1)
         };
         let handle = KernelHandle::start(self, id, kernel, setup);
         self.lock().kernels.push(Arc::clone(&handle));
@@ -32,23 +34,23 @@ impl Session {
 
     /// Starts an interpreter and waits until it is ready.
     pub(crate) async fn start_kernel(&self, setup: &Setup) -> Result<Kernel, SessionError> {
-        let turn = self.admission.making(self.tenant()).await;
+        let permit = self.services.admission.creating(self.tenant()).await;
         let start = async {
             let mut kernel = self.sandbox.start_kernel()?;
             kernel.ready().await?;
             kernel.set_up(setup).await?;
             Ok(kernel)
         };
-        turn.spend(start).await
+        permit.spend(start).await
     }
 
-    /// Adds a kernel.
+    /// Creates a kernel, in `directory` or else in the sandbox's own.
     pub async fn create_kernel(
         self: &Arc<Self>,
         directory: Option<&str>,
         environment: &BTreeMap<String, String>,
     ) -> Result<KernelInfo, SessionError> {
-        self.use_it()?;
+        self.touch()?;
         if self.kernels().len() >= KERNELS_MAX {
             return Err(SessionError::TooManyKernels(KERNELS_MAX));
         }
@@ -58,57 +60,59 @@ impl Session {
         }
         let setup = self.setup(directory, environment);
         let kernel = self.start_kernel(&setup).await?;
-        self.use_it()?;
+        self.touch()?;
         Ok(self.add_kernel(kernel, setup).info())
     }
 
-    /// An interpreter cannot say that there is no such directory, so this is found out before.
+    /// Fails if there is no such directory. An interpreter that starts there could not report it.
     async fn check_directory(&self, directory: &str) -> Result<(), SessionError> {
-        let (path, files) = (GuestPath::parse(directory)?, Arc::clone(self.sandbox.files()));
-        let looked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
+        let path = GuestPath::parse(directory)?;
+        let files = Arc::clone(self.sandbox.files());
+        let checked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
             FileKind::Directory => Ok(()),
             _ => Err(FileError::NotDirectory(path.to_string())),
         });
-        Ok(looked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?)
+        Ok(checked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?)
     }
 
-    /// Its kernels.
+    /// Returns what clients see of its kernels.
     pub fn kernels(&self) -> Vec<KernelInfo> {
         self.lock().kernels.iter().map(|kernel| kernel.info()).collect()
     }
 
+    /// Returns a kernel; `None` is the first one.
     pub(crate) fn kernel(&self, id: Option<KernelId>) -> Result<Arc<KernelHandle>, SessionError> {
-        let inner = self.lock();
+        let items = self.lock();
         let found = match id {
-            None => inner.kernels.first(),
-            Some(id) => inner.kernels.iter().find(|kernel| kernel.id() == id),
+            None => items.kernels.first(),
+            Some(id) => items.kernels.iter().find(|kernel| kernel.id() == id),
         };
         let missing = || SessionError::NoKernel(id.unwrap_or(KernelId::new(1)).to_string());
         found.cloned().ok_or_else(missing)
     }
 
-    /// What is known of one kernel.
+    /// Returns what clients see of one kernel.
     pub fn kernel_info(&self, id: KernelId) -> Result<KernelInfo, SessionError> {
         Ok(self.kernel(Some(id))?.info())
     }
 
-    /// Interrupts whatever a kernel runs.
+    /// Interrupts the running cell of a kernel, if there is one.
     pub fn interrupt_kernel(&self, id: KernelId) -> Result<(), SessionError> {
-        self.use_it()?;
+        self.touch()?;
         self.kernel(Some(id))?.interrupt();
         Ok(())
     }
 
-    /// Has a new interpreter take the place of a kernel's; returns when it has.
+    /// Replaces the interpreter of a kernel; returns when it is replaced.
     pub async fn restart_kernel(&self, id: KernelId) -> Result<(), SessionError> {
-        self.use_it()?;
+        self.touch()?;
         self.kernel(Some(id))?.restart().await;
         Ok(())
     }
 
     /// Ends a kernel.
     pub fn delete_kernel(&self, id: KernelId) -> Result<(), SessionError> {
-        self.use_it()?;
+        self.touch()?;
         let kernel = self.kernel(Some(id))?;
         kernel.close();
         self.lock().kernels.retain(|other| other.id() != id);

@@ -1,4 +1,4 @@
-//! The task that owns a kernel's interpreter and runs its cells one after the other.
+//! The task of a kernel: owns the interpreter, runs cells one after the other, replaces a lost interpreter.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,33 +10,33 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Job, KernelHandle, Message};
 use crate::busy_poll;
-use crate::cell::{Cell, CellEnd, KernelState, Scribe, give_up, write_end};
+use crate::cell::{Cell, CellEnd, KernelState, LogWriter, give_up, write_end};
 use crate::error::SessionError;
-use crate::fairness::{Queued, Turn};
+use crate::fairness::{Permit, QueueSlot};
 use crate::session::Session;
 
-/// How often an interpreter is replaced that ends without having been given anything to run.
+/// How often in a row an interpreter that ends without running a cell is replaced.
 const IDLE_ENDS_MAX: u32 = 3;
 
-/// The task's state.
-pub(super) struct Keeper {
+/// The state of the task.
+pub(super) struct KernelTask {
     pub(super) session: Arc<Session>,
     pub(super) handle: Arc<KernelHandle>,
     pub(super) kernel: Option<Kernel>,
-    /// Cells that the present interpreter was given.
+    /// Cells that the current interpreter was given.
     pub(super) cells_begun: u64,
     pub(super) setup: Setup,
 }
 
 /// Waits until a flag is set.
-pub(super) async fn raised(flag: &mut watch::Receiver<bool>) {
-    if flag.wait_for(|raised| *raised).await.is_err() {
-        // Nobody is left to raise it.
+pub(super) async fn is_set(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|is_set| *is_set).await.is_err() {
+        // The sender was dropped: the flag is never set.
         std::future::pending::<()>().await;
     }
 }
 
-impl Keeper {
+impl KernelTask {
     pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Message>) {
         let mut closing = self.handle.closing.subscribe();
         let mut ends_in_a_row = 0;
@@ -49,36 +49,38 @@ impl Keeper {
             };
             tokio::select! {
                 biased;
-                () = raised(&mut closing) => break,
+                () = is_set(&mut closing) => break,
                 message = inbox.recv() => match message {
                     Some(Message::Run(job)) => {
                         ends_in_a_row = 0;
                         self.cell(*job).await;
                         if self.handle.restart_wanted.swap(false, Ordering::AcqRel) {
-                            // As below.
-                            let _ = self.replace().await;
+                            self.try_replace().await;
                         }
                     }
-                    // As below.
-                    Some(Message::Restart) => drop(self.replace().await),
+                    Some(Message::Restart) => self.try_replace().await,
                     None => break,
                 },
                 () = idle_end => {
-                    if self.session.sandbox().is_dead() {
+                    if self.session.sandbox.is_dead() {
                         break;
                     }
                     tracing::info!(kernel = %self.handle.id, "interpreter ended between cells");
                     ends_in_a_row += 1;
                     if ends_in_a_row > IDLE_ENDS_MAX {
-                        // The next cell tries once more.
+                        // The next cell tries to start an interpreter again.
                         self.kernel = None;
                         continue;
                     }
-                    // Without an interpreter the next cell says so.
-                    let _ = self.replace().await;
+                    self.try_replace().await;
                 }
             }
         }
+        self.close(inbox).await;
+    }
+
+    /// Ends the cells that are still queued, then the interpreter.
+    async fn close(mut self, mut inbox: mpsc::UnboundedReceiver<Message>) {
         self.handle.closing.send_replace(true);
         inbox.close();
         while let Some(message) = inbox.recv().await {
@@ -87,35 +89,35 @@ impl Keeper {
             }
         }
         match self.kernel.take() {
-            Some(kernel) if !self.session.sandbox().is_dead() => kernel.kill().await,
-            // If its socket closed first, the interpreter would wake up to end by itself, just to be killed.
-            Some(_open) => self.session.gone().await,
+            Some(kernel) if !self.session.sandbox.is_dead() => kernel.kill().await,
+            // Keeps the socket open until the sandbox is gone. An interpreter whose socket closes wakes up to
+            // end by itself, which is wasted work while it is being killed.
+            Some(_open) => self.session.removed().await,
             None => {}
         }
     }
 
-    /// Waits for the cell's turn and runs it, unless it is interrupted or its kernel ended before.
+    /// Waits for a permit and runs the cell, unless it is interrupted or the sandbox dies before.
     async fn cell(&mut self, job: Job) {
-        let Job { cell, code, environment, mut limits, mut controls, queued, ticket } = job;
+        let Job { cell, code, environment, mut limits, mut controls, slot, ticket } = job;
         self.handle.set_current(Some(Arc::clone(&cell)));
-        let turn = self.turn(queued, &mut controls, &mut limits).await;
-        let dead = self.session.sandbox().is_dead();
-        if turn.is_some() && self.kernel.is_none() && !dead {
-            // If there is none again, the cell says so.
-            let _ = self.replace().await;
+        let permit = self.permit(slot, &mut controls, &mut limits).await;
+        let dead = self.session.sandbox.is_dead();
+        if permit.is_some() && self.kernel.is_none() && !dead {
+            self.try_replace().await;
         }
-        let (report, files) = match (turn, &mut self.kernel) {
+        let (report, files) = match (permit, &mut self.kernel) {
             _ if dead => (Report::not_run(Outcome::SandboxDied), Changes::default()),
-            (Some(turn), Some(kernel)) => {
+            (Some(permit), Some(kernel)) => {
                 self.session.note_files().await;
                 self.cells_begun += 1;
                 cell.begin(self.cells_begun);
                 kernel.set_next_environment(environment);
-                let mut scribe = Scribe::new(Arc::clone(&cell.log));
-                let run = kernel.run(&code, &limits, &mut scribe, &mut controls);
+                let mut writer = LogWriter::new(Arc::clone(&cell.log));
+                let run = kernel.run(&code, &limits, &mut writer, &mut controls);
                 let report = busy_poll::run(run).await;
-                scribe.finish();
-                drop(turn);
+                writer.finish();
+                drop(permit);
                 let report = report.unwrap_or_else(|error| {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "a cell found no interpreter");
@@ -127,21 +129,22 @@ impl Keeper {
             (Some(_), None) => (Report::not_run(Outcome::Disconnected), Changes::default()),
             (None, _) => (Report::not_run(Outcome::Interrupted), Changes::default()),
         };
-        // From here on an interrupt has nobody to hit.
+        // From here on an interrupt is refused: the cell has ended.
         drop(controls);
         let (kernel, lost) = self.after(&report).await;
         let end = Arc::new(CellEnd { report, files, kernel, lost, limits });
         self.finish(&cell, &end, ticket);
     }
 
-    async fn turn(
+    /// Waits for a permit to run; `None` if the cell is interrupted before. Extensions add to the limits.
+    async fn permit(
         &self,
-        queued: Queued,
+        slot: QueueSlot,
         controls: &mut mpsc::Receiver<Control>,
         limits: &mut Limits,
-    ) -> Option<Turn> {
-        let turn = queued.turn();
-        tokio::pin!(turn);
+    ) -> Option<Permit> {
+        let permit = slot.permit();
+        tokio::pin!(permit);
         loop {
             tokio::select! {
                 biased;
@@ -149,19 +152,19 @@ impl Keeper {
                     Some(Control::Extend(more)) => limits.extend_wall(more),
                     Some(Control::Interrupt | Control::Kill) | None => return None,
                 },
-                turn = turn.as_mut() => return Some(turn),
+                permit = permit.as_mut() => return Some(permit),
             }
         }
     }
 
-    /// What became of the interpreter; starts a new one where the old one was lost.
+    /// Replaces a lost interpreter; returns what became of the kernel and what was lost.
     async fn after(&mut self, report: &Report) -> (KernelState, Option<String>) {
         let wanted = self.handle.restart_wanted.swap(false, Ordering::AcqRel);
         if report.kernel_lives && !wanted {
             return (KernelState::Ready, None);
         }
         let id = &self.handle.id;
-        if self.session.sandbox().is_dead() {
+        if self.session.sandbox.is_dead() {
             self.kernel = None;
             let lost = "the whole sandbox ended: its files and all its kernels are lost";
             return (KernelState::Ended, Some(lost.to_owned()));
@@ -178,7 +181,13 @@ impl Keeper {
         }
     }
 
-    /// Starts a new interpreter in the place of the old one.
+    /// Replaces the interpreter. After a failure there is none, which the next cell reports.
+    async fn try_replace(&mut self) {
+        // `replace` has logged the error.
+        let _ = self.replace().await;
+    }
+
+    /// Replaces the interpreter.
     async fn replace(&mut self) -> Result<(), SessionError> {
         if let Some(kernel) = self.kernel.take() {
             kernel.kill().await;

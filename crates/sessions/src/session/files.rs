@@ -100,7 +100,7 @@ fn mark_after<T>(changed: &Arc<AtomicBool>, change: impl FnOnce() -> T) -> T {
 impl Session {
     /// Returns the files for reading.
     pub fn read_files(&self) -> Result<ReadOnlyFiles, SessionError> {
-        self.use_it()?;
+        self.touch()?;
         Ok(ReadOnlyFiles::from(self.sandbox.files()))
     }
 
@@ -110,7 +110,7 @@ impl Session {
         &self,
         change: impl FnOnce(&Arc<Files>) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SessionError> {
-        self.use_it()?;
+        self.touch()?;
         let files = Arc::clone(self.sandbox.files());
         let changed = Arc::clone(&self.files_changed);
         Ok(tokio::task::spawn_blocking(move || mark_after(&changed, || change(&files))))

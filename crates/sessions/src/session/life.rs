@@ -9,37 +9,37 @@ use silica_store::Timestamp;
 
 use super::Session;
 use crate::cell::{Cell, CellPhase};
-use crate::command::CommandPhase;
+use crate::command::{Command, CommandPhase};
 use crate::error::SessionError;
 use crate::kernel::KernelPhase;
 
 /// How long the ends of cells and commands are waited for when their sandbox ends.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long somebody else's ending of a sandbox is waited for.
-const GONE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a session that another task ends is waited for.
+const REMOVED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a sandbox has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// Its owner ended it.
+    /// Its owner deleted it.
     Deleted,
-    /// Its time was up.
+    /// Its lifetime is over.
     Expired,
-    /// Nobody used it.
+    /// It was not used for its idle time.
     Idle,
-    /// It had run as many cells as it may.
+    /// It has run as many cells as it may.
     MaxCells,
-    /// All of it was killed for lack of memory.
+    /// All of its processes were killed for lack of memory.
     OutOfMemory,
-    /// It ended by itself, or was killed from outside.
+    /// Its first process ended, or was killed from outside.
     Died,
-    /// The server went down.
+    /// The server was shut down.
     Shutdown,
 }
 
 impl EndReason {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
@@ -52,21 +52,21 @@ impl EndReason {
         }
     }
 
-    /// What happened, for people.
+    /// Returns what happened, as part of a sentence.
     pub fn explain(self) -> &'static str {
         match self {
             Self::Deleted => "its owner deleted it",
-            Self::Expired => "its time was up",
-            Self::Idle => "nobody used it for longer than its idle time",
-            Self::MaxCells => "it has run as many cells as it may",
-            Self::OutOfMemory => "it was killed for using more memory than it may",
-            Self::Died => "it ended by itself or was killed from outside",
+            Self::Expired => "its ttl_seconds were over",
+            Self::Idle => "it was not used for its idle_seconds",
+            Self::MaxCells => "it has run its max_cells",
+            Self::OutOfMemory => "it used more memory than its limit and was killed",
+            Self::Died => "its first process ended or was killed from outside",
             Self::Shutdown => "the server was shut down",
         }
     }
 }
 
-/// How a life is changed.
+/// How a lifetime is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeChange {
     /// It becomes longer, or stays as it is.
@@ -76,40 +76,38 @@ pub enum LifeChange {
 }
 
 impl Session {
-    /// Has it live this long from now: at least, or exactly.
     pub(crate) async fn set_life(
         &self,
         ttl: Duration,
         change: LifeChange,
     ) -> Result<Timestamp, SessionError> {
-        self.use_it()?;
+        self.touch()?;
         let expires_at = {
-            let mut inner = self.lock();
+            let mut items = self.lock();
             let expires = Instant::now() + ttl;
-            if expires > inner.expires || change == LifeChange::Set {
-                inner.expires = expires;
-                inner.expires_at = Timestamp::now().after(ttl);
+            if expires > items.expires || change == LifeChange::Set {
+                items.expires = expires;
+                items.expires_at = Timestamp::now().after(ttl);
             }
-            inner.expires_at
+            items.expires_at
         };
-        self.store.sandboxes().set_expiry(self.id(), Some(expires_at)).await?;
+        self.services.store.sandboxes().set_expiry(self.id(), Some(expires_at)).await?;
         Ok(expires_at)
     }
 
-    /// Why it should be ended now, if it should.
+    /// Returns why it must be ended now; `None` if it may live on.
     pub(crate) fn overdue(&self) -> Option<EndReason> {
-        let (inner, now) = (self.lock(), Instant::now());
-        if now >= inner.expires {
+        let items = self.lock();
+        let now = Instant::now();
+        if now >= items.expires {
             return Some(EndReason::Expired);
         }
         let waits = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::AwaitingApproval);
-        let busy = inner.cells.iter().any(waits)
-            || inner.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
-            || inner
-                .commands
-                .iter()
-                .any(|command| matches!(command.phase(), CommandPhase::Running));
-        let idle = self.terms.idle.is_some_and(|idle| now >= inner.last_used + idle);
+        let runs = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Running);
+        let busy = items.cells.iter().any(waits)
+            || items.kernels.iter().any(|kernel| kernel.info().phase == KernelPhase::Busy)
+            || items.commands.iter().any(runs);
+        let idle = self.terms.idle.is_some_and(|idle| now >= items.last_used + idle);
         let spent = self.cells_run.load(Ordering::Relaxed) >= self.terms.max_cells;
         match (busy, spent, idle) {
             (false, true, _) => Some(EndReason::MaxCells),
@@ -118,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Marks it as ended; false if it was already.
+    /// Marks it as ended; returns false if it was already.
     pub(crate) fn mark_ended(&self, reason: EndReason) -> bool {
         self.ended.send_if_modified(|ended| {
             let first = ended.is_none();
@@ -127,76 +125,75 @@ impl Session {
         })
     }
 
-    pub(crate) fn mark_gone(&self) {
-        self.gone.send_replace(true);
+    pub(crate) fn mark_removed(&self) {
+        self.removed.send_replace(true);
     }
 
-    /// Waits until nobody finds it any more, which somebody else sees to.
-    pub(crate) async fn gone(&self) {
-        let mut gone = self.gone.subscribe();
-        // Bounded as what is waited for is.
-        let _ = tokio::time::timeout(GONE_PATIENCE, gone.wait_for(|gone| *gone)).await;
+    /// Waits until it is removed from the live sessions, for at most `REMOVED_PATIENCE`.
+    pub(crate) async fn removed(&self) {
+        let mut removed = self.removed.subscribe();
+        // After a timeout the caller goes on: the task that ends it is still at work.
+        let _ = tokio::time::timeout(REMOVED_PATIENCE, removed.wait_for(|removed| *removed)).await;
     }
 
-    /// Waits until it has ended, or is about to.
+    /// Waits until it has ended, or begins to.
     pub async fn ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender lives in this very session.
+        // The only error is a dropped sender, and the sender is a field of `self`.
         let _ = ended.wait_for(Option::is_some).await;
     }
 
-    /// Why it has ended, if it has.
+    /// Returns why it has ended; `None` while it lives.
     pub fn end_reason(&self) -> Option<EndReason> {
         *self.ended.borrow()
     }
 
-    /// Kills everything in it.
+    /// Kills every process in it. From then on it does not count for its owner's quota.
     pub(crate) async fn kill(&self) {
-        self.complain(self.sandbox.kill().await, "a sandbox could not be killed");
-        // For its owner it is gone; for the server it counts until it has been cleared away.
-        self.terms.place.give_back_to_key();
+        self.log_failure(self.sandbox.kill().await, "a sandbox could not be killed");
+        self.slot.release_key();
     }
 
-    fn complain(&self, end: Result<(), TierError>, words: &str) {
-        match end {
-            // A zone that has gone took everything along.
+    fn log_failure(&self, result: Result<(), TierError>, message: &str) {
+        match result {
+            // If the zone has died, all its sandboxes have died with it.
             Ok(()) | Err(TierError::Gone) => {}
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, sandbox = %self.id(), "{words}");
+                tracing::warn!(error, sandbox = %self.id(), "{message}");
             }
         }
     }
 
-    /// Clears it away once it has been killed; returns when nothing is left.
-    pub(crate) async fn take_down(&self) {
+    /// Releases the resources of a session that was killed, and waits for the records of its cells and
+    /// commands.
+    pub(crate) async fn release(&self) {
         let (kernels, cells, commands) = {
-            let mut inner = self.lock();
-            inner.watchers.clear();
-            let kernels = std::mem::take(&mut inner.kernels);
-            (kernels, inner.cells.clone(), inner.commands.clone())
+            let mut items = self.lock();
+            items.watchers.clear();
+            let kernels = std::mem::take(&mut items.kernels);
+            (kernels, items.cells.clone(), items.commands.clone())
         };
-        self.complain(self.sandbox.destroy().await, "a sandbox could not be ended");
-        // What ran has ended with the sandbox and finds out by itself, and so says what is true.
+        self.log_failure(self.sandbox.destroy().await, "a sandbox could not be ended");
+        // Running cells notice by themselves that the sandbox has ended, and report that as their outcome.
         for kernel in &kernels {
             kernel.close_after_cell();
         }
-        let last_words = || async {
+        let all_recorded = || async {
             for cell in &cells {
-                // One that was never recorded leaves nothing behind.
+                // The error is that the beginning was not recorded; then there is no end to record.
                 let _ = cell.done().await;
             }
             for command in &commands {
                 command.done().await;
             }
         };
-        // Their records are all that is waited for; nothing runs any more.
-        if tokio::time::timeout(END_PATIENCE, last_words()).await.is_err() {
+        if tokio::time::timeout(END_PATIENCE, all_recorded()).await.is_err() {
             for kernel in &kernels {
                 kernel.close();
             }
-            // Whoever has not ended now never will.
-            let _ = tokio::time::timeout(END_PATIENCE, last_words()).await;
+            // After the second timeout the records stay unfinished, which is what the audit log then says.
+            let _ = tokio::time::timeout(END_PATIENCE, all_recorded()).await;
         }
     }
 }

@@ -7,19 +7,19 @@ use silica_store::Timestamp;
 
 use super::Session;
 
-/// Samples that are kept: an hour of them.
-pub(crate) const SAMPLES_MAX: usize = 360;
+/// The most samples that are kept: one hour of them, one every ten seconds.
+const SAMPLES_MAX: usize = 360;
 
-/// What a sandbox used at a moment.
+/// What a sandbox used at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When.
+pub struct UsageSample {
+    /// When it was measured.
     pub at: Timestamp,
-    /// Processor time so far, where it is measured.
+    /// Processor time since the sandbox was created; `None` where it is not measured.
     pub cpu_ms: Option<u64>,
-    /// Memory, files included, where it is measured.
+    /// Memory of processes and files; `None` where it is not measured.
     pub memory_bytes: Option<u64>,
-    /// The most memory so far, where it is measured.
+    /// The highest memory since the sandbox was created; `None` where it is not measured.
     pub memory_peak_bytes: Option<u64>,
     /// Bytes in files.
     pub disk_bytes: u64,
@@ -27,29 +27,25 @@ pub struct Sample {
     pub files: u64,
 }
 
-/// The samples of one sandbox.
+/// The newest samples of one sandbox.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(VecDeque<Sample>);
+pub(super) struct Samples(VecDeque<UsageSample>);
 
 impl Samples {
-    pub(crate) fn add(&mut self, sample: Sample) {
+    fn push(&mut self, sample: UsageSample) {
         if self.0.len() == SAMPLES_MAX {
             self.0.pop_front();
         }
         self.0.push_back(sample);
     }
-
-    pub(crate) fn all(&self) -> Vec<Sample> {
-        self.0.iter().copied().collect()
-    }
 }
 
 impl Session {
-    /// What it uses now.
-    pub fn usage(&self) -> Sample {
+    /// Measures what it uses now.
+    pub fn usage(&self) -> UsageSample {
         let usage = self.sandbox.usage();
         let (disk_bytes, files) = self.sandbox.files().space();
-        Sample {
+        UsageSample {
             at: Timestamp::now(),
             cpu_ms: usage.cpu_us.map(|cpu| cpu / 1000),
             memory_bytes: usage.memory_bytes,
@@ -59,19 +55,19 @@ impl Session {
         }
     }
 
-    /// What it used over the last hour.
-    pub fn samples(&self) -> Vec<Sample> {
-        self.lock().samples.all()
+    /// Returns the samples of the last hour, oldest first.
+    pub fn samples(&self) -> Vec<UsageSample> {
+        self.lock().samples.0.iter().copied().collect()
     }
 
-    /// Takes a sample if the last is older than `pause`.
+    /// Takes a sample if the newest is at least `pause` old.
     pub(crate) fn sample(&self, pause: Duration) {
         if self.lock().sampled.elapsed() < pause {
             return;
         }
         let sample = self.usage();
-        let mut inner = self.lock();
-        inner.sampled = Instant::now();
-        inner.samples.add(sample);
+        let mut items = self.lock();
+        items.sampled = Instant::now();
+        items.samples.push(sample);
     }
 }

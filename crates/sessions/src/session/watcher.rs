@@ -1,4 +1,4 @@
-//! Watching directories of a session: told as it happens, or gathered for whoever asks.
+//! Watching directories of a session: as a stream of notices, or buffered until a client polls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,81 +11,82 @@ use tokio::task::AbortHandle;
 use super::Session;
 use crate::error::SessionError;
 
-/// Watches of one sandbox at a time.
-pub(crate) const WATCHES_MAX: usize = 32;
+/// The most watches of one sandbox at a time.
+pub(super) const WATCHES_MAX: usize = 32;
 
-/// What is gathered for somebody who does not ask.
+/// The most notices that are buffered for a client that does not poll.
 const NOTICES_MAX: usize = 10_000;
 
-/// A directory that is watched for as long as this is held.
+/// A watched directory; dropping this ends the watch.
 #[derive(Debug)]
-pub struct Watching {
+pub struct FileWatch {
     watch: Watch,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Watching {
-    /// Waits for the next thing to happen. May be given up and called again.
+impl FileWatch {
+    /// Waits for the next notice. The future may be dropped and the method called again.
     pub async fn next(&mut self) -> Result<Notice, FileError> {
         self.watch.next().await
     }
 }
 
-/// Somebody who remembers what happened until he is asked.
+/// Buffers file events until the client polls.
 #[derive(Debug)]
-pub struct Watcher {
-    /// `w1`, `w2` …, unique in its sandbox.
+pub struct FileWatcher {
+    /// Its id, unique in its sandbox.
     pub id: WatcherId,
-    /// What is watched.
+    /// The directory that is watched.
     pub path: GuestPath,
-    gathered: Arc<Mutex<Gathered>>,
+    buffer: Arc<Mutex<Buffer>>,
     task: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Gathered {
+struct Buffer {
     notices: VecDeque<Notice>,
-    /// Why nothing more comes.
-    over: Option<FileError>,
+    /// Why no more notices come.
+    failure: Option<FileError>,
 }
 
-fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
-    // A queue has no invariant that a panic elsewhere could have broken halfway.
-    gathered.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(buffer: &Mutex<Buffer>) -> MutexGuard<'_, Buffer> {
+    // A queue: a panic while the lock is held leaves no broken invariant.
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Watcher {
-    /// What has happened since this was last asked.
+impl FileWatcher {
+    /// Returns the notices since the last call. Once they are taken, a failure of the watch is returned.
     pub fn take(&self) -> Result<Vec<Notice>, FileError> {
-        let mut gathered = lock(&self.gathered);
-        match gathered.over.take() {
-            Some(error) if gathered.notices.is_empty() => Err(error),
-            over => {
-                gathered.over = over;
-                Ok(gathered.notices.drain(..).collect())
+        let mut buffer = lock(&self.buffer);
+        match buffer.failure.take() {
+            Some(error) if buffer.notices.is_empty() => Err(error),
+            failure => {
+                buffer.failure = failure;
+                Ok(buffer.notices.drain(..).collect())
             }
         }
     }
 }
 
-impl Drop for Watcher {
+impl Drop for FileWatcher {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn gather(mut watching: Watching, path: GuestPath, into: Arc<Mutex<Gathered>>) {
+/// Fills a buffer until the watch fails or the buffer is full.
+async fn fill(mut watch: FileWatch, path: GuestPath, into: Arc<Mutex<Buffer>>) {
     loop {
-        let next = watching.next().await;
-        let mut gathered = lock(&into);
+        let next = watch.next().await;
+        let mut buffer = lock(&into);
         match next {
-            Ok(_) if gathered.notices.len() == NOTICES_MAX => {
-                gathered.over = Some(FileError::Missed(path.to_string()));
+            Ok(_) if buffer.notices.len() == NOTICES_MAX => {
+                buffer.failure = Some(FileError::Missed(path.to_string()));
                 return;
             }
-            Ok(notice) => gathered.notices.push_back(notice),
+            Ok(notice) => buffer.notices.push_back(notice),
             Err(error) => {
-                gathered.over = Some(error);
+                buffer.failure = Some(error);
                 return;
             }
         }
@@ -94,41 +95,37 @@ async fn gather(mut watching: Watching, path: GuestPath, into: Arc<Mutex<Gathere
 
 impl Session {
     /// Watches a directory from now on.
-    pub async fn watch(&self, path: &GuestPath, reach: Reach) -> Result<Watching, SessionError> {
-        let place = Arc::clone(self.watches()).try_acquire_owned();
-        let place = place.map_err(|_| SessionError::TooManyWatches(WATCHES_MAX))?;
-        self.use_it()?;
+    pub async fn watch(&self, path: &GuestPath, reach: Reach) -> Result<FileWatch, SessionError> {
+        let permit = Arc::clone(&self.watches).try_acquire_owned();
+        let permit = permit.map_err(|_| SessionError::TooManyWatches(WATCHES_MAX))?;
+        self.touch()?;
         let files = Arc::clone(self.sandbox.files());
         let watched = path.clone();
         let begun = tokio::task::spawn_blocking(move || files.watch(&watched, reach)).await;
         let watch = begun.unwrap_or_else(|_| Err(FileError::Missed(path.to_string())))?;
-        Ok(Watching { watch, _place: place })
+        Ok(FileWatch { watch, _permit: permit })
     }
 
-    /// The same, for somebody who will ask later.
+    /// Watches a directory from now on, and buffers the notices.
     pub async fn create_watcher(
         &self,
         path: &GuestPath,
         reach: Reach,
-    ) -> Result<Arc<Watcher>, SessionError> {
-        let watching = self.watch(path, reach).await?;
-        let gathered = Arc::<Mutex<Gathered>>::default();
-        let task = tokio::spawn(gather(watching, path.clone(), Arc::clone(&gathered)));
-        let task = task.abort_handle();
-        Ok(self.add_watcher(|id| Watcher { id, path: path.clone(), gathered, task }))
+    ) -> Result<Arc<FileWatcher>, SessionError> {
+        let watch = self.watch(path, reach).await?;
+        let buffer = Arc::<Mutex<Buffer>>::default();
+        let task = tokio::spawn(fill(watch, path.clone(), Arc::clone(&buffer))).abort_handle();
+        let mut items = self.lock();
+        let id = WatcherId::new(items.next_watcher);
+        items.next_watcher += 1;
+        let watcher = Arc::new(FileWatcher { id, path: path.clone(), buffer, task });
+        items.watchers.push(Arc::clone(&watcher));
+        Ok(watcher)
     }
 
-    fn add_watcher(&self, make: impl FnOnce(WatcherId) -> Watcher) -> Arc<Watcher> {
-        let mut inner = self.lock();
-        let watcher = Arc::new(make(WatcherId::new(inner.next_watcher)));
-        inner.next_watcher += 1;
-        inner.watchers.push(Arc::clone(&watcher));
-        watcher
-    }
-
-    /// A watcher.
-    pub fn watcher(&self, id: WatcherId) -> Result<Arc<Watcher>, SessionError> {
-        self.use_it()?;
+    /// Returns a watcher.
+    pub fn watcher(&self, id: WatcherId) -> Result<Arc<FileWatcher>, SessionError> {
+        self.touch()?;
         let found = self.lock().watchers.iter().find(|watcher| watcher.id == id).cloned();
         found.ok_or_else(|| SessionError::NoWatcher(id.to_string()))
     }

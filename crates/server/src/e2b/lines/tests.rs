@@ -24,7 +24,7 @@ fn no_byte_is_above_127_and_nothing_is_lost() {
 #[test]
 fn output_has_a_moment() {
     let mut chunk = Vec::new();
-    output(&mut chunk, "stdout", &silica_sessions::Text::Utf8("x\n".into()));
+    output(&mut chunk, "stdout", &silica_sessions::OutputText::Utf8("x\n".into()));
     let value: serde_json::Value = serde_json::from_slice(&chunk).unwrap();
     assert_eq!((&value["type"], &value["text"]), (&json!("stdout"), &json!("x\n")));
     assert!(value["timestamp"].as_str().unwrap().ends_with('Z'), "{value}");

@@ -10,7 +10,9 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use silica_sessions::{Command, CommandOutcome, CommandPhase, Event, Read, Reader, Text};
+use silica_sessions::{
+    Command, CommandOutcome, CommandPhase, LogEvent, LogRead, LogReader, OutputText,
+};
 
 use super::super::access::header;
 use super::super::frames;
@@ -24,7 +26,7 @@ const CHUNK_BYTES: usize = 128 * 1024;
 /// The stream of a command, from where its reader stands.
 pub(super) fn stream(
     command: Arc<Command>,
-    reader: Reader,
+    reader: LogReader,
     headers: &HeaderMap,
     deadline: Option<Instant>,
 ) -> Response {
@@ -52,7 +54,7 @@ enum Stage {
 
 struct Teller {
     command: Arc<Command>,
-    reader: Reader,
+    reader: LogReader,
     ping: Duration,
     deadline: Option<Instant>,
     stage: Stage,
@@ -60,7 +62,7 @@ struct Teller {
 
 /// What comes next.
 enum Next {
-    Read(Option<Read>),
+    Read(Option<LogRead>),
     Silence,
     TooLate,
 }
@@ -104,24 +106,27 @@ impl Teller {
         }
     }
 
-    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) {
+    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<LogRead>) {
         match read {
-            Some(Read::Event(_, Event::Stdout(text))) => {
+            Some(LogRead::Event(_, LogEvent::Stdout(text))) => {
                 let stream = if self.command.request.terminal.is_some() { "pty" } else { "stdout" };
                 data(chunk, stream, &text);
             }
-            Some(Read::Event(_, Event::Stderr(text))) => data(chunk, "stderr", &text),
-            None | Some(Read::Event(_, Event::Done)) => {
+            Some(LogRead::Event(_, LogEvent::Stderr(text))) => data(chunk, "stderr", &text),
+            None | Some(LogRead::Event(_, LogEvent::Done)) => {
                 self.stage = Stage::Over;
                 self.finish(chunk);
             }
             // The start is told by ourselves; a command has neither results nor exceptions; what was
             // dropped before this reader came is not missed by somebody who hears only what is new.
             Some(
-                Read::Gap(_)
-                | Read::Event(
+                LogRead::Gap(_)
+                | LogRead::Event(
                     _,
-                    Event::Start | Event::Approval(_) | Event::Result(_) | Event::Error(_),
+                    LogEvent::Start
+                    | LogEvent::Approval(_)
+                    | LogEvent::Result(_)
+                    | LogEvent::Error(_),
                 ),
             ) => {}
         }
@@ -187,10 +192,10 @@ fn event(chunk: &mut Vec<u8>, event: &Value) {
     frames::message(chunk, &json!({"event": event}));
 }
 
-fn data(chunk: &mut Vec<u8>, stream: &str, text: &Text) {
+fn data(chunk: &mut Vec<u8>, stream: &str, text: &OutputText) {
     let encoded = match text {
-        Text::Utf8(text) => STANDARD.encode(text.as_bytes()),
-        Text::Bytes(bytes) => STANDARD.encode(bytes),
+        OutputText::Utf8(text) => STANDARD.encode(text.as_bytes()),
+        OutputText::Bytes(bytes) => STANDARD.encode(bytes),
     };
     event(chunk, &json!({"data": {stream: encoded}}));
 }

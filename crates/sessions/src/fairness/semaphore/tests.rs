@@ -1,4 +1,4 @@
-//! Whose turn it is, in every order in which turns can be wanted and given back.
+//! Permits are granted fairly, in every order in which they can be wanted and returned.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -7,34 +7,35 @@ use std::task::{Context, Poll, Waker};
 use proptest::prelude::*;
 use silica_store::Tenant;
 
-use super::{Bounds, Turn, Turns};
+use super::{FairSemaphore, Permit, PermitBounds};
 
 fn tenant(name: &str) -> Tenant {
     Tenant::parse(name).unwrap()
 }
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
+type Waiting<'a> = Pin<Box<dyn Future<Output = Permit> + 'a>>;
 
-/// Whoever waits, looked at once.
-fn poll(waiting: Pin<&mut (impl Future<Output = Turn> + ?Sized)>) -> Option<Turn> {
+/// Polls a waiting future once.
+fn poll(waiting: Pin<&mut (impl Future<Output = Permit> + ?Sized)>) -> Option<Permit> {
     match waiting.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(turn) => Some(turn),
+        Poll::Ready(permit) => Some(permit),
         Poll::Pending => None,
     }
 }
 
 #[test]
-fn one_is_kept_for_a_key_that_has_none() {
-    let turns = Turns::new(Bounds { most: 2, for_one: 9, kept: 1 });
+fn one_is_reserved_for_a_key_that_holds_none() {
+    let semaphore = FairSemaphore::new(PermitBounds { total: 2, per_key: 9, reserved: 1 });
     let (greedy, modest) = (tenant("greedy"), tenant("modest"));
-    let _held: Vec<Turn> = (0..2).map(|_| poll(pin!(turns.take(&greedy))).unwrap()).collect();
-    let mut third = pin!(turns.take(&greedy));
+    let _held: Vec<Permit> =
+        (0..2).map(|_| poll(pin!(semaphore.acquire(&greedy))).unwrap()).collect();
+    let mut third = pin!(semaphore.acquire(&greedy));
     assert!(poll(third.as_mut()).is_none());
-    let own = poll(pin!(turns.take(&modest))).unwrap();
-    let mut second = pin!(turns.take(&modest));
+    let own = poll(pin!(semaphore.acquire(&modest))).unwrap();
+    let mut second = pin!(semaphore.acquire(&modest));
     assert!(poll(second.as_mut()).is_none(), "it has one");
     let third_key = tenant("other");
-    let mut other = pin!(turns.take(&third_key));
+    let mut other = pin!(semaphore.acquire(&third_key));
     assert!(poll(other.as_mut()).is_none(), "there is no more");
     drop(own);
     // It comes behind the greedy one, who may not, and before those who come later.
@@ -44,53 +45,53 @@ fn one_is_kept_for_a_key_that_has_none() {
 
 #[test]
 fn a_key_whose_waiters_left_does_not_hide_those_behind_it() {
-    let turns = Turns::new(Bounds { most: 1, for_one: 1, kept: 0 });
+    let semaphore = FairSemaphore::new(PermitBounds { total: 1, per_key: 1, reserved: 0 });
     let [first, second, third] = ["a", "b", "c"].map(tenant);
-    let held = poll(pin!(turns.take(&first))).unwrap();
+    let held = poll(pin!(semaphore.acquire(&first))).unwrap();
     {
-        let mut left = pin!(turns.take(&second));
+        let mut left = pin!(semaphore.acquire(&second));
         assert!(poll(left.as_mut()).is_none());
     }
-    let mut waiting = pin!(turns.take(&third));
+    let mut waiting = pin!(semaphore.acquire(&third));
     assert!(poll(waiting.as_mut()).is_none());
     drop(held);
     assert!(poll(waiting.as_mut()).is_some());
 }
 
 #[tokio::test]
-async fn work_that_takes_long_leaves_its_turn_to_others() {
-    let turns = Turns::new(Bounds { most: 1, for_one: 1, kept: 0 });
+async fn work_that_takes_long_returns_its_permit() {
+    let semaphore = FairSemaphore::new(PermitBounds { total: 1, per_key: 1, reserved: 0 });
     let (first, second) = (tenant("a"), tenant("b"));
     let (sender, finished) = tokio::sync::oneshot::channel::<u32>();
-    let turn = turns.take(&first).await;
-    let mut work = pin!(turn.spend(finished));
-    let mut waiting = pin!(turns.take(&second));
+    let permit = semaphore.acquire(&first).await;
+    let mut work = pin!(permit.spend(finished));
+    let mut waiting = pin!(semaphore.acquire(&second));
     tokio::select! {
         _ = work.as_mut() => panic!("nothing was sent"),
-        turn = waiting.as_mut() => drop(turn),
+        permit = waiting.as_mut() => drop(permit),
     }
     sender.send(7).unwrap();
     assert_eq!(work.await, Ok(7));
-    assert_eq!(turns.taken(None), 0);
+    assert_eq!(semaphore.held(None), 0);
 }
 
 proptest! {
-    /// Whatever comes and goes, bounds hold, nobody waits who could have a turn, and nothing is left in the end.
+    /// Bounds hold in every order, no key waits that could have a permit, and no state is left in the end.
     #[test]
-    fn bounds_hold_and_no_turn_is_lost(
-        (most, for_one, kept) in (1..4_usize, 1..4_usize, 0..3_usize),
+    fn bounds_hold_and_no_permit_is_lost(
+        (total, per_key, reserved) in (1..4_usize, 1..4_usize, 0..3_usize),
         steps in proptest::collection::vec((0..4_u8, 0..3_usize, 0..8_usize), 1..60),
     ) {
-        let bounds = Bounds { most, for_one, kept };
-        let turns = Turns::new(bounds);
+        let bounds = PermitBounds { total, per_key, reserved };
+        let semaphore = FairSemaphore::new(bounds);
         let tenants = ["a", "b", "c"].map(tenant);
         let mut waiting: Vec<(usize, Waiting<'_>)> = Vec::new();
-        let mut held: Vec<(usize, Turn)> = Vec::new();
+        let mut held: Vec<(usize, Permit)> = Vec::new();
         for (what, who, which) in steps {
             match what {
                 0 | 1 => {
-                    let (turns, tenant) = (&turns, &tenants[who]);
-                    waiting.push((who, Box::pin(turns.take(tenant))));
+                    let (semaphore, tenant) = (&semaphore, &tenants[who]);
+                    waiting.push((who, Box::pin(semaphore.acquire(tenant))));
                 }
                 2 if !held.is_empty() => drop(held.swap_remove(which % held.len())),
                 3 if !waiting.is_empty() => drop(waiting.swap_remove(which % waiting.len())),
@@ -99,28 +100,28 @@ proptest! {
             let mut still = Vec::new();
             for (who, mut one) in waiting {
                 match poll(one.as_mut()) {
-                    Some(turn) => held.push((who, turn)),
+                    Some(permit) => held.push((who, permit)),
                     None => still.push((who, one)),
                 }
             }
             waiting = still;
             let taken = |who: usize| held.iter().filter(|(holder, _)| *holder == who).count();
-            prop_assert_eq!(turns.taken(None), held.len());
-            prop_assert!(held.len() <= most + kept);
+            prop_assert_eq!(semaphore.held(None), held.len());
+            prop_assert!(held.len() <= total + reserved);
             for (who, tenant) in tenants.iter().enumerate() {
-                prop_assert_eq!(turns.taken(Some(tenant)), taken(who));
-                prop_assert!(taken(who) <= for_one);
+                prop_assert_eq!(semaphore.held(Some(tenant)), taken(who));
+                prop_assert!(taken(who) <= per_key);
             }
             for (who, _) in &waiting {
-                let may = (held.len() < most && taken(*who) < for_one)
-                    || (held.len() < most + kept && taken(*who) == 0);
+                let may = (held.len() < total && taken(*who) < per_key)
+                    || (held.len() < total + reserved && taken(*who) == 0);
                 prop_assert!(!may, "{bounds:?}: {who} waits, {} are taken", held.len());
             }
         }
         drop((waiting, held));
-        prop_assert_eq!(turns.taken(None), 0);
+        prop_assert_eq!(semaphore.held(None), 0);
         // Even those who left while they waited are forgotten as soon as anything happens.
-        drop(poll(pin!(turns.take(&tenants[0]))));
-        prop_assert!(turns.lock().keys.is_empty() && turns.lock().order.is_empty());
+        drop(poll(pin!(semaphore.acquire(&tenants[0]))));
+        prop_assert!(semaphore.lock().keys.is_empty() && semaphore.lock().order.is_empty());
     }
 }
