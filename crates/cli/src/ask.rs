@@ -19,7 +19,10 @@ use clap::Args;
 use silica_domain::Tier;
 use silica_engine::GuestPath;
 use silica_interpret::preset::Shape;
-use silica_interpret::{Answered, Ask, Consent, EVENTS_MAX, Event, Interpreter, Talk, Voice};
+use silica_interpret::{
+    Consent, ConversationRef, EVENTS_MAX, EventSink, PromptAnswer, PromptEvent,
+};
+use silica_server::{Prompt, Prompts};
 use silica_sessions::{ReviewOptions, SandboxRequest, Sessions};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions, Tenant};
 use tokio::sync::mpsc;
@@ -92,11 +95,10 @@ pub(crate) struct ChatArgs {
 
 pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
     let question = question(arguments.question.as_deref())?;
-    let ask = Ask {
-        prompt: question,
+    let ask = Prompt {
         shape: arguments.agent.then_some(Shape::Agent),
         files: files(&arguments.common.files)?,
-        ..arguments.common.ask()?
+        ..arguments.common.prompt(question)?
     };
     in_runtime(&arguments.common, async |local| {
         let verbosity = if arguments.json { Verbosity::Code } else { Verbosity::Everything };
@@ -112,10 +114,10 @@ pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
 
 pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
     let mut files = files(&arguments.common.files)?;
-    let common = arguments.common.ask()?;
+    let common = arguments.common.prompt(String::new())?;
     in_runtime(&arguments.common, async |local| {
         say!("silica: type a question, or /files, /history, /quit; Ctrl-D quits too");
-        let mut talk = Talk::New;
+        let mut talk = ConversationRef::New;
         let mut asked: Vec<String> = Vec::new();
         while let Some(line) = next_line().await? {
             match line.trim() {
@@ -132,7 +134,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                 }
                 prompt => {
                     asked.push(prompt.to_owned());
-                    let ask = Ask {
+                    let ask = Prompt {
                         prompt: prompt.to_owned(),
                         shape: Some(Shape::Agent),
                         conversation: talk.clone(),
@@ -142,7 +144,7 @@ pub(crate) fn chat(arguments: &ChatArgs) -> Result<i32> {
                     match local.answer(ask, Verbosity::Everything, &arguments.common).await {
                         Ok((answered, seen)) => {
                             printer::print_answer(&answered, seen);
-                            talk = answered.conversation.map_or(talk, Talk::In);
+                            talk = answered.conversation.map_or(talk, ConversationRef::Existing);
                         }
                         // A failed question does not change the conversation.
                         Err(error) => say!("silica: {error:#}"),
@@ -161,14 +163,14 @@ impl Common {
     }
 
     /// Returns the part of a request that is equal for all questions.
-    fn ask(&self) -> Result<Ask> {
-        Ok(Ask {
+    fn prompt(&self, prompt: String) -> Result<Prompt> {
+        Ok(Prompt {
             model: self.model.clone(),
             preset: self.preset.clone(),
             policy: self.policy.as_deref().map(check::named_or_text).transpose()?,
             // A zygote costs more time than it saves for one user.
-            create: SandboxRequest { fresh: true, ..SandboxRequest::default() },
-            ..Ask::default()
+            sandbox: SandboxRequest { fresh: true, ..SandboxRequest::default() },
+            ..Prompt::new(prompt)
         })
     }
 
@@ -182,7 +184,7 @@ impl Common {
 /// An engine, sessions and a model in this process, for the user of the terminal.
 struct LocalService {
     sessions: Arc<Sessions>,
-    interpreter: Arc<Interpreter>,
+    prompts: Arc<Prompts>,
     tenant: Tenant,
 }
 
@@ -209,10 +211,10 @@ fn in_runtime(
         let store = Store::open(&place.path().join(DATABASE_NAME), options)?;
         // `ask` itself asks the user for confirmation, so the sessions need no approvals.
         let options = serve::options(&settings, ReviewOptions::default());
-        let sessions = Sessions::start(engine, store, options).await?;
-        let interpreter = model::in_terminal(&settings, model, Arc::clone(&sessions))?;
+        let sessions = Sessions::start(engine, store.clone(), options).await?;
+        let prompts = model::in_terminal(&settings, model, Arc::clone(&sessions), store)?;
         let tenant = Tenant::parse(TENANT)?;
-        let local = LocalService { sessions: Arc::clone(&sessions), interpreter, tenant };
+        let local = LocalService { sessions: Arc::clone(&sessions), prompts, tenant };
         let status = tokio::select! {
             status = work(&local) => status,
             _ = tokio::signal::ctrl_c() => Ok(130),
@@ -231,12 +233,12 @@ impl LocalService {
     /// user is asked to confirm it.
     async fn answer(
         &self,
-        mut ask: Ask,
+        mut ask: Prompt,
         verbosity: Verbosity,
         common: &Common,
-    ) -> Result<(Answered, Seen)> {
-        let (sender, mut events) = mpsc::channel::<Event>(EVENTS_MAX);
-        let voice = Voice::new(sender);
+    ) -> Result<(PromptAnswer, Seen)> {
+        let (sender, mut events) = mpsc::channel::<PromptEvent>(EVENTS_MAX);
+        let sink = EventSink::new(sender);
         let (terminal, mut questions) = Terminal::new();
         ask.consent =
             if common.yes { Consent::Given } else { Consent::Everything(Arc::new(terminal)) };
@@ -259,16 +261,16 @@ impl LocalService {
             }
         };
         let asking = async {
-            let answered = self.interpreter.ask(&self.tenant, ask, &voice).await;
-            drop(voice);
+            let answered = self.prompts.answer(&self.tenant, ask, &sink).await;
+            drop(sink);
             answered
         };
         let (answered, seen) = tokio::join!(asking, printing);
         Ok((answered?, seen))
     }
 
-    fn list_files(&self, talk: &Talk) {
-        let Talk::In(conversation) = talk else {
+    fn list_files(&self, talk: &ConversationRef) {
+        let ConversationRef::Existing(conversation) = talk else {
             say!("silica: there are no files yet; ask a question first");
             return;
         };
@@ -288,10 +290,10 @@ impl LocalService {
     }
 }
 
-fn status(answered: &Answered) -> i32 {
-    match answered.ran() {
+fn status(answered: &PromptAnswer) -> i32 {
+    match answered.run() {
         _ if answered.succeeded() => 0,
-        Some(ran) if !ran.succeeded() => ran.outcome.exit_code(),
+        Some(run) if !run.succeeded() => run.outcome.exit_code(),
         _ => EXIT_NO_ANSWER,
     }
 }

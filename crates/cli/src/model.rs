@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use silica_interpret::model::{Auth, Cost, HttpModel, HttpOptions, Model, Scripted, Wire};
-use silica_interpret::preset::Presets;
-use silica_interpret::{
-    ANY_MODEL, Budget, InterpretError, InterpretOptions, Interpreter, Ledger, Secret,
-};
+use silica_interpret::preset::PromptPresets;
+use silica_interpret::{ANY_MODEL, Budget, InterpretOptions, Ledger, ProviderKey};
+use silica_server::{PromptError, PromptSandboxes, Prompts};
 use silica_sessions::Sessions;
+use silica_store::Store;
 use silica_templates::Home;
 
 use crate::config::Settings;
@@ -30,11 +30,12 @@ const SCRIPT_NAME: &str = "script";
 const KEY_VARIABLE: &str = "SILICA_MODEL_KEY";
 
 /// Builds the prompt service of a server.
-pub(crate) fn interpreter(
+pub(crate) fn prompts(
     home: &Home,
     settings: &Settings,
     sessions: Arc<Sessions>,
-) -> Result<Arc<Interpreter>> {
+    store: Store,
+) -> Result<Arc<Prompts>> {
     let quota = &settings.quota;
     let cents = quota.model_cents_per_day;
     let budget = Budget {
@@ -43,14 +44,14 @@ pub(crate) fn interpreter(
     };
     let ledger = Ledger::open(budget, home.path().join(LEDGER_NAME))
         .with_context(|| format!("cannot read {LEDGER_NAME}, the spending on models"))?;
-    build(settings, provider(settings)?, settings.model.allowed.clone(), sessions, ledger)
+    build(settings, provider(settings)?, settings.model.allowed.clone(), sessions, store, ledger)
 }
 
 /// Returns the model for a terminal. Missing settings are reported here, before a template is
 /// built.
 pub(crate) fn for_terminal(settings: &Settings) -> Result<Model> {
     let Some(model) = provider(settings)? else {
-        return Err(InterpretError::NotConfigured).context(
+        return Err(PromptError::NotConfigured).context(
             "a model is needed: set for example SILICA_MODEL_PROVIDER=anthropic, \
              SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY; see docs/interpret.md",
         );
@@ -65,9 +66,10 @@ pub(crate) fn in_terminal(
     settings: &Settings,
     model: Model,
     sessions: Arc<Sessions>,
-) -> Result<Arc<Interpreter>> {
+    store: Store,
+) -> Result<Arc<Prompts>> {
     let ledger = Ledger::in_memory(Budget::default());
-    build(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, ledger)
+    build(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, store, ledger)
 }
 
 fn build(
@@ -75,8 +77,9 @@ fn build(
     provider: Option<Model>,
     models_allowed: Vec<String>,
     sessions: Arc<Sessions>,
+    store: Store,
     ledger: Ledger,
-) -> Result<Arc<Interpreter>> {
+) -> Result<Arc<Prompts>> {
     let model = &settings.model;
     let interpret = &settings.interpret;
     let presets = presets(interpret.presets.as_deref())?;
@@ -99,7 +102,8 @@ fn build(
         tokens_max: interpret.tokens_max,
         time_max: interpret.timeout,
     };
-    Ok(Interpreter::new(sessions, provider, options, presets, ledger))
+    let sandboxes = PromptSandboxes::new(sessions);
+    Ok(Prompts::new(sandboxes, store, provider, options, presets, ledger))
 }
 
 fn provider(settings: &Settings) -> Result<Option<Model>> {
@@ -144,10 +148,10 @@ fn provider(settings: &Settings) -> Result<Option<Model>> {
 /// Returns the key of the provider, and the header in which Anthropic's own clients send it. The
 /// sources are `SILICA_MODEL_KEY`, then the file, then the variables of the provider. Those are
 /// used only if `model.base_url` is not set, since the key must not be sent to another server.
-fn key(settings: &Settings, wire: Wire) -> Result<(Option<Secret>, Auth)> {
+fn key(settings: &Settings, wire: Wire) -> Result<(Option<ProviderKey>, Auth)> {
     let model = &settings.model;
     let secret = |text: &str, origin: &str| {
-        Secret::new(text).with_context(|| format!("{origin} does not contain a valid key"))
+        ProviderKey::new(text).with_context(|| format!("{origin} does not contain a valid key"))
     };
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     if let Some(text) = variable(KEY_VARIABLE) {
@@ -172,8 +176,8 @@ fn key(settings: &Settings, wire: Wire) -> Result<(Option<Secret>, Auth)> {
     Ok((None, Auth::ApiKey))
 }
 
-fn presets(directory: Option<&Path>) -> Result<Presets> {
-    let mut presets = Presets::default();
+fn presets(directory: Option<&Path>) -> Result<PromptPresets> {
+    let mut presets = PromptPresets::default();
     let Some(directory) = directory else { return Ok(presets) };
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read the presets in {}", directory.display()))?;

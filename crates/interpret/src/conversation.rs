@@ -1,7 +1,7 @@
-//! Conversations: what was said, and the sandbox it was said about.
+//! Conversations: the messages so far, and the sandbox they are about.
 //!
-//! A conversation lives as long as its sandbox, so there are never more of them than sandboxes, and
-//! whoever deletes the sandbox ends the conversation. One request at a time goes on in each.
+//! A conversation lives as long as its sandbox, so there are never more of them than sandboxes, and deleting the
+//! sandbox ends the conversation. Each carries out one request at a time.
 
 #[cfg(test)]
 mod tests;
@@ -9,26 +9,25 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use silica_sessions::Session;
 use silica_store::Tenant;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::InterpretError;
 use crate::model::{Message, Part, Role};
+use crate::runner::SandboxHandle;
 
-/// What is kept of a conversation for the model; the oldest is forgotten first.
+/// The most bytes of a conversation that the model is sent; the oldest messages are dropped first.
 const HISTORY_BYTES_MAX: usize = 256 * 1024;
 
-/// What was said so far.
+/// The messages so far.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) messages: Vec<Message>,
-    /// What came of the last program; it goes in front of the next request.
+    /// The result of the last program, sent to the model in front of the next request.
     pub(crate) last_output: Option<String>,
 }
 
 impl History {
-    /// Forgets the oldest, from one request of the user to the next.
+    /// Drops the oldest requests, each with all that followed until the next request.
     pub(crate) fn shorten(&mut self) {
         let begins = |message: &Message| {
             message.role == Role::User
@@ -57,52 +56,71 @@ fn size(message: &Message) -> usize {
 }
 
 #[derive(Clone, Debug)]
-struct Conversation {
+struct Conversation<H> {
     tenant: Tenant,
-    session: Arc<Session>,
+    sandbox: H,
     history: Arc<tokio::sync::Mutex<History>>,
 }
 
-/// A conversation that one request has for itself.
+/// A conversation that is locked for one request.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LockedConversation<H> {
     pub(crate) id: String,
-    pub(crate) session: Arc<Session>,
+    pub(crate) sandbox: H,
     pub(crate) history: OwnedMutexGuard<History>,
 }
 
-/// All conversations.
-#[derive(Debug, Default)]
-pub(crate) struct Conversations(Mutex<HashMap<String, Conversation>>);
+/// Why a conversation cannot be continued now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unavailable {
+    /// There is none of this id, it belongs to another key, or its sandbox has ended.
+    Missing,
+    /// Another request is being carried out in it.
+    Busy,
+}
 
-impl Conversations {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Conversation>> {
-        // A map has no invariant that a panic elsewhere could have broken halfway.
+/// All conversations, by id.
+#[derive(Debug)]
+pub(crate) struct Conversations<H>(Mutex<HashMap<String, Conversation<H>>>);
+
+impl<H> Default for Conversations<H> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<H: SandboxHandle> Conversations<H> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Conversation<H>>> {
+        // A map: a panic while the lock is held leaves no broken invariant.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a conversation for one request, if it is the tenant's and nobody else has it.
-    pub(crate) fn hold(&self, tenant: &Tenant, id: &str) -> Result<Held, InterpretError> {
+    /// Locks a conversation of this tenant for one request.
+    pub(crate) fn lock_for_request(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+    ) -> Result<LockedConversation<H>, Unavailable> {
         let found = self.lock().get(id).cloned();
         let found = found.filter(|conversation| conversation.tenant == *tenant);
-        let conversation = found.ok_or_else(|| InterpretError::NoConversation(id.to_owned()))?;
-        if conversation.session.end_reason().is_some() {
+        let conversation = found.ok_or(Unavailable::Missing)?;
+        if conversation.sandbox.has_ended() {
             self.lock().remove(id);
-            return Err(InterpretError::NoConversation(id.to_owned()));
+            return Err(Unavailable::Missing);
         }
         let history = conversation.history.try_lock_owned();
-        let history = history.map_err(|_| InterpretError::Busy(id.to_owned()))?;
-        Ok(Held { id: id.to_owned(), session: conversation.session, history })
+        let history = history.map_err(|_| Unavailable::Busy)?;
+        Ok(LockedConversation { id: id.to_owned(), sandbox: conversation.sandbox, history })
     }
 
-    /// Begins a conversation in a sandbox; its id.
-    pub(crate) fn begin(&self, tenant: &Tenant, session: Arc<Session>, history: History) -> String {
-        // The id of a sandbox is random and unique, and tells nobody anything new.
-        let id = format!("conversation-{}", session.id());
+    /// Begins a conversation in a sandbox; returns its id.
+    pub(crate) fn begin(&self, tenant: &Tenant, sandbox: H, history: History) -> String {
+        // The id of a sandbox is random and unique, and its owner knows it.
+        let id = format!("conversation-{}", sandbox.id());
         let history = Arc::new(tokio::sync::Mutex::new(history));
-        let conversation = Conversation { tenant: tenant.clone(), session, history };
+        let conversation = Conversation { tenant: tenant.clone(), sandbox, history };
         let mut all = self.lock();
-        all.retain(|_, other| other.session.end_reason().is_none());
+        all.retain(|_, other| !other.sandbox.has_ended());
         all.insert(id.clone(), conversation);
         id
     }

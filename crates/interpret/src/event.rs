@@ -1,4 +1,4 @@
-//! What is told of a request while it goes on.
+//! Events of a request while it is carried out.
 
 use std::sync::Arc;
 
@@ -8,61 +8,62 @@ use tokio::sync::mpsc;
 
 use crate::model::Delta;
 
-/// Events that may wait for whoever listens; then the loop waits with them.
+/// The most events that wait for a slow receiver; then the request waits too.
 pub const EVENTS_MAX: usize = 256;
 
-/// Something that happened.
+/// An event of a request.
 #[derive(Clone, Debug)]
-pub enum Event {
-    /// The model is asked, for the so-many-th time.
+pub enum PromptEvent {
+    /// The model is asked; the number of the request to it, from 1.
     Asking(u32),
-    /// A piece of its answer.
+    /// A piece of the model's answer.
     Delta(Delta),
-    /// The code that was found in it.
+    /// The code in the answer.
     Code(String),
-    /// What the check said.
+    /// What the policy found in the code.
     Checked(Arc<Report>),
     /// The code runs.
     Running,
-    /// The code waits for a person, or one has decided; the id of the approval.
+    /// The code waits for approval, or its approval was decided; the id of the approval.
     Approval(String),
-    /// The code prints.
+    /// The code wrote to stdout.
     Stdout(String),
-    /// The code complains.
+    /// The code wrote to stderr.
     Stderr(String),
-    /// The code shows something.
+    /// The code displayed a result.
     Result(Arc<Bundle>),
-    /// The code ends in an exception.
+    /// An exception ended the code.
     Error(Arc<CellError>),
     /// The code has ended; the name of its outcome.
     Ran(&'static str),
-    /// It goes back to the model; why.
+    /// The code goes back to the model; what the model is told.
     Repair(String),
 }
 
-/// Where events go.
+/// Where the events of a request are sent.
 #[derive(Clone, Debug, Default)]
-pub struct Voice(Option<mpsc::Sender<Event>>);
+pub struct EventSink(Option<mpsc::Sender<PromptEvent>>);
 
-impl Voice {
-    /// Tells somebody.
-    pub fn new(sender: mpsc::Sender<Event>) -> Self {
+impl EventSink {
+    /// Creates a sink that sends events to a channel.
+    pub fn new(sender: mpsc::Sender<PromptEvent>) -> Self {
         Self(Some(sender))
     }
 
-    /// Tells nobody.
-    pub fn silent() -> Self {
+    /// Creates a sink that drops all events.
+    pub fn discard() -> Self {
         Self(None)
     }
 
-    /// Whether anybody listens.
-    pub fn is_heard(&self) -> bool {
+    /// Returns whether events have a receiver.
+    pub fn is_open(&self) -> bool {
         self.0.as_ref().is_some_and(|sender| !sender.is_closed())
     }
 
-    pub(crate) async fn tell(&self, event: Event) {
+    /// Sends an event; waits while the channel is full.
+    pub async fn send(&self, event: PromptEvent) {
         if let Some(sender) = &self.0 {
-            // Whoever has gone away stops the whole request by other means.
+            // The error is that the receiver is gone. A client that leaves drops the whole request.
             let _ = sender.send(event).await;
         }
     }

@@ -1,34 +1,34 @@
-//! Finds the program in what a model says.
+//! Finds the program in the answer of a model.
 //!
 //! Models fence code with backticks or tildes, of any length, indented, tagged or not, closed or cut
-//! off; they put prose around it, split it, or leave the fence out. Blocks of the language wanted are
-//! put together in order; blocks tagged as something else are not run.
+//! off; they put prose around it, split it, or leave the fence out. Blocks of Python are joined in order; blocks
+//! of other languages are not run.
 
 #[cfg(test)]
 mod tests;
 
-/// What there is in an answer.
+/// The code in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extracted {
-    /// A program.
-    Code(String),
-    /// Code, but in another language only; its tag.
+pub enum ExtractedCode {
+    /// A Python program.
+    Python(String),
+    /// Code in another language only; the tag of its block.
     Other(String),
-    /// No code at all.
+    /// No code.
     Nothing,
 }
 
-/// Paragraphs of an answer without a fence among which code is looked for.
+/// The most paragraphs of an answer without a fence in which code is searched.
 const PARAGRAPHS_MAX: usize = 12;
 
-/// The longest answer without a fence in which code is looked for between the prose.
+/// The longest answer without a fence in which code is searched between the prose.
 const PROSE_BYTES_MAX: usize = 64 * 1024;
 
 /// Tags of blocks that hold Python.
 const PYTHON: [&str; 8] =
     ["python", "py", "python3", "py3", "ipython", "ipython3", "python-repl", "pycon"];
 
-/// Tags of blocks that show something and are no code.
+/// Tags of blocks that show output or data.
 const SHOWN: [&str; 8] = ["text", "txt", "output", "plaintext", "console", "stdout", "json", "csv"];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -37,9 +37,8 @@ struct Block {
     code: String,
 }
 
-/// Finds Python in an answer. `parses` tells whether a text is Python; it is asked a bounded number
-/// of times.
-pub fn extract(answer: &str, parses: impl Fn(&str) -> bool) -> Extracted {
+/// Finds Python in an answer. `parses` returns whether a text is Python; it is called a bounded number of times.
+pub fn extract(answer: &str, parses: impl Fn(&str) -> bool) -> ExtractedCode {
     let blocks = blocks(answer);
     let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Block> {
         let fits = |block: &&Block| wanted(&block.tag) && !block.code.trim().is_empty();
@@ -47,19 +46,19 @@ pub fn extract(answer: &str, parses: impl Fn(&str) -> bool) -> Extracted {
     };
     let tagged = of(&|tag| PYTHON.contains(&tag));
     if !tagged.is_empty() {
-        return Extracted::Code(join(&tagged));
+        return ExtractedCode::Python(join(&tagged));
     }
     let untagged = of(&|tag| tag.is_empty());
     if !untagged.is_empty() {
-        return Extracted::Code(join(&untagged));
+        return ExtractedCode::Python(join(&untagged));
     }
     if let Some(other) = of(&|tag| !SHOWN.contains(&tag)).first() {
-        return Extracted::Other(other.tag.clone());
+        return ExtractedCode::Other(other.tag.clone());
     }
     if !blocks.is_empty() {
-        return Extracted::Nothing;
+        return ExtractedCode::Nothing;
     }
-    bare(answer, parses).map_or(Extracted::Nothing, Extracted::Code)
+    bare(answer, parses).map_or(ExtractedCode::Nothing, ExtractedCode::Python)
 }
 
 fn join(blocks: &[&Block]) -> String {
@@ -67,7 +66,7 @@ fn join(blocks: &[&Block]) -> String {
     blocks.join("\n\n").trim_matches(['\n', '\r']).trim_end().to_owned()
 }
 
-/// Code without the prompts of an interactive session, if it has any; what was printed is left out.
+/// Removes the prompts and the output of an interactive session, if the code is one.
 fn typed(code: &str) -> String {
     let is_session = code.trim_start().starts_with(">>>");
     if !is_session {
@@ -80,7 +79,7 @@ fn typed(code: &str) -> String {
     code.lines().filter_map(strip).collect::<Vec<_>>().join("\n")
 }
 
-/// A line that opens or closes a block: what it is made of, how long it is, and what follows.
+/// A line that opens or closes a block.
 struct Fence<'a> {
     mark: char,
     length: usize,
@@ -123,15 +122,15 @@ fn blocks(answer: &str) -> Vec<Block> {
     blocks
 }
 
-/// The language of `python`, `Python title="x"`, `{.python}`, `python:main.py`.
+/// Returns the language of `python`, `Python title="x"`, `{.python}`, `python:main.py`.
 fn tag_of(info: &str) -> String {
     let info = info.trim_start_matches(['{', '.']);
     let end = info.find(|character: char| character.is_whitespace() || "{}:,".contains(character));
     info[..end.unwrap_or(info.len())].to_ascii_lowercase()
 }
 
-/// Code without a fence: the longest run of paragraphs that is Python, or everything if it looks so
-/// much like code that the check should say what is wrong with it.
+/// Finds code without a fence: the longest run of paragraphs that is Python, or the whole answer if it begins like
+/// code, so that the check reports what is wrong with it.
 fn bare(answer: &str, parses: impl Fn(&str) -> bool) -> Option<String> {
     let whole = answer.trim_matches(['\n', '\r']).trim_end();
     if whole.is_empty() || !whole.lines().any(is_codelike) {
@@ -168,7 +167,7 @@ fn between(text: &str, parses: &impl Fn(&str) -> bool) -> Option<String> {
     None
 }
 
-/// Whether a line does something, as opposed to being a word or a number that happens to be Python.
+/// Returns whether a line is a statement, and not a word or a number that happens to be Python.
 fn is_codelike(line: &str) -> bool {
     let line = line.trim();
     let calls = line.contains('(') && line.contains(')') && !line.contains(". ");

@@ -1,50 +1,48 @@
-//! Presets: what a model is told it is, and how its code is checked and run.
+//! Presets of prompts: the instruction for the model, and how its code is checked and run.
 //!
-//! Three are part of the program; an operator adds files of the same form.
+//! Three are part of the binary; an operator can add files of the same form.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use silica_policy::Policy;
-use silica_sessions::PolicyChoice;
+use silica_policy::PolicyChoice;
 
-/// The preset of those who name none.
+/// The default preset.
 pub const DEFAULT: &str = "data";
 
-/// Presets that are part of the program.
+/// Presets that are part of the binary.
 const BUILT_IN: [(&str, &str); 3] = [
     ("data", include_str!("../presets/data.toml")),
     ("math", include_str!("../presets/math.toml")),
     ("program", include_str!("../presets/program.toml")),
 ];
 
-/// The longest instruction of a preset.
+/// The most bytes of the instruction of a preset.
 const PROMPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Presets of an operator.
+/// The most presets.
 const PRESETS_MAX: usize = 100;
 
-/// The longest name.
+/// The longest name of a preset.
 const NAME_BYTES_MAX: usize = 40;
 
-/// One program, or step by step with a tool.
+/// How a model uses code to answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
-    /// The model writes one program, which is run and repaired.
+    /// The model writes one program, which is run and sent back for repair.
     #[default]
     Interpret,
-    /// The model runs code in a live kernel as often as it likes, within bounds.
+    /// The model runs code step by step in a live kernel, then answers.
     Agent,
 }
 
 impl Shape {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interpret => "interpret",
@@ -53,35 +51,35 @@ impl Shape {
     }
 }
 
-/// A preset.
+/// A preset of prompts. What is `None` is the server's default.
 #[derive(Clone, Debug)]
-pub struct Preset {
+pub struct PromptPreset {
     /// What it is for, for people.
     pub description: String,
-    /// What the model is told.
+    /// The instruction for the model.
     pub prompt: String,
-    /// How its code is checked.
+    /// The policy that checks the code.
     pub policy: PolicyChoice,
-    /// What the sandbox starts from; the server's default if nothing is said.
+    /// The template of the sandbox.
     pub template: Option<String>,
     /// One program, or step by step.
     pub shape: Shape,
-    /// How often code is sent back; the server's default if nothing is said.
+    /// How often a program is sent back for repair.
     pub rounds: Option<u32>,
-    /// How long a program may run; the server's default if nothing is said.
+    /// The timeout of one piece of code.
     pub timeout: Option<Duration>,
 }
 
-/// Why a file is no preset.
+/// Why a file is not a preset.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// It cannot be read as one.
-    #[error("preset {0} is not what it should be")]
+    /// It is not TOML of the expected form.
+    #[error("preset {0} cannot be read")]
     Syntax(String, #[source] toml::de::Error),
-    /// A value that cannot be had.
+    /// A value is invalid.
     #[error("preset {0}: {1}")]
     Value(String, String),
-    /// Too many.
+    /// There are too many presets.
     #[error("there can be at most {PRESETS_MAX} presets")]
     TooMany,
 }
@@ -101,39 +99,41 @@ struct File {
 
 /// All presets, by name.
 #[derive(Clone, Debug)]
-pub struct Presets(BTreeMap<String, Preset>);
+pub struct PromptPresets(BTreeMap<String, PromptPreset>);
 
-impl Default for Presets {
+impl Default for PromptPresets {
     fn default() -> Self {
         let mut presets = Self(BTreeMap::new());
         for (name, text) in BUILT_IN {
-            presets.add(name, text).expect("what is part of the program was tested");
+            presets.add(name, text).expect("a test reads every built-in preset");
         }
         presets
     }
 }
 
-impl Presets {
-    /// Adds a preset, or replaces one of the same name.
+impl PromptPresets {
+    /// Adds a preset from the text of a file, or replaces the one of that name.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), PresetError> {
         let wrong = |words: String| PresetError::Value(name.to_owned(), words);
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
-            let words = format!("a name is 1 to {NAME_BYTES_MAX} of a-z, 0-9 and -");
+            let words =
+                format!("a name must have 1 to {NAME_BYTES_MAX} characters of a-z, 0-9 and -");
             return Err(wrong(words));
         }
         let file: File =
             toml::from_str(text).map_err(|error| PresetError::Syntax(name.to_owned(), error))?;
         if file.prompt.len() > PROMPT_BYTES_MAX {
-            return Err(wrong(format!("the prompt is longer than {PROMPT_BYTES_MAX} bytes")));
+            return Err(wrong(format!("prompt must have at most {PROMPT_BYTES_MAX} bytes")));
         }
-        let policy = policy(&file.policy).map_err(|error| wrong(chain(&error)))?;
+        let policy = PolicyChoice::parse(&file.policy).map_err(|error| wrong(chain(&error)))?;
         let timeout = file.timeout_seconds.map(Duration::try_from_secs_f64).transpose();
-        let timeout = timeout.map_err(|_| wrong("timeout_seconds is no time".to_owned()))?;
+        let timeout =
+            timeout.map_err(|_| wrong("timeout_seconds must be a positive number".to_owned()))?;
         if self.0.len() >= PRESETS_MAX {
             return Err(PresetError::TooMany);
         }
-        let preset = Preset {
+        let preset = PromptPreset {
             description: file.description,
             prompt: file.prompt.trim().to_owned(),
             policy,
@@ -146,22 +146,14 @@ impl Presets {
         Ok(())
     }
 
-    /// The preset of a name.
-    pub fn get(&self, name: &str) -> Option<&Preset> {
+    /// Returns the preset of a name.
+    pub fn get(&self, name: &str) -> Option<&PromptPreset> {
         self.0.get(name)
     }
 
-    /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Preset)> {
+    /// Returns all presets with their names, in order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PromptPreset)> {
         self.0.iter().map(|(name, preset)| (name.as_str(), preset))
-    }
-}
-
-/// A policy as it is asked for: the name of a preset, or a policy itself.
-pub fn policy(text: &str) -> Result<PolicyChoice, silica_policy::PolicyError> {
-    match silica_policy::Preset::from_name(text) {
-        Some(preset) => Ok(PolicyChoice::Preset(preset)),
-        None => Ok(PolicyChoice::Own(Arc::new(Policy::parse(text)?))),
     }
 }
 

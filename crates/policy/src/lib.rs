@@ -8,6 +8,7 @@
 //! Nothing here does any I/O, blocks, or keeps state from one text to the next.
 
 mod checked;
+mod choice;
 mod depth;
 mod fold;
 #[cfg(feature = "fuzzing")]
@@ -23,6 +24,7 @@ mod walk;
 use serde::Serialize;
 
 pub use checked::CheckedCode;
+pub use choice::PolicyChoice;
 pub use policy::{POLICY_BYTES_MAX, Policy, PolicyError, Preset};
 pub use report::{Finding, Report};
 pub use text::CODE_BYTES_MAX;

@@ -19,8 +19,8 @@ pub(crate) mod templates;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_policy::{Policy, Preset};
-use silica_sessions::{PolicyChoice, Session, SessionError};
+use silica_policy::{Policy, PolicyChoice, Preset};
+use silica_sessions::{Session, SessionError};
 
 use crate::app::App;
 use crate::auth::Caller;

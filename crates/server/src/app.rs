@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::{Router, routing};
-use silica_interpret::Interpreter;
 use silica_sessions::{CellObserver, Sessions};
 
 use crate::api::{
@@ -16,6 +15,7 @@ use crate::api::{
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Problem};
+use crate::prompt_sandbox::Prompts;
 use crate::{e2b, gatekeeper};
 
 /// Something of the host that clients may mount by name.
@@ -42,7 +42,7 @@ pub struct AppOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) interpreter: Arc<Interpreter>,
+    pub(crate) prompts: Arc<Prompts>,
     pub(crate) options: Arc<AppOptions>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) link_key: Arc<LinkKey>,
@@ -57,7 +57,7 @@ impl FromRef<App> for Arc<Sessions> {
 /// The whole service.
 pub fn router(
     sessions: Arc<Sessions>,
-    interpreter: Arc<Interpreter>,
+    prompts: Arc<Prompts>,
     options: AppOptions,
 ) -> std::io::Result<Router> {
     let metrics = Arc::new(Metrics::new());
@@ -67,7 +67,7 @@ pub fn router(
         link_key: Arc::new(LinkKey::random()?),
         options: Arc::new(options),
         sessions,
-        interpreter,
+        prompts,
     };
     let guarded = |routes: Router<App>| {
         routes

@@ -16,6 +16,7 @@ mod listen;
 mod metrics;
 mod openapi;
 mod problem;
+mod prompt_sandbox;
 mod render;
 mod stream;
 mod upload;
@@ -25,5 +26,8 @@ pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;
 pub use listen::{ListenError, Server, Tls};
 pub use problem::{Code, Problem};
+pub use prompt_sandbox::{
+    ConversationSandbox, Prompt, PromptError, PromptSandbox, PromptSandboxes, Prompts,
+};
 pub use render::containment;
 pub use render::interpret::answered;

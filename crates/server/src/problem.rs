@@ -6,10 +6,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use silica_domain::UnknownId;
 use silica_engine::{CommandError, FileError};
-use silica_interpret::InterpretError;
 use silica_interpret::model::ModelError;
 use silica_sessions::{AdmissionError, CheckResult, SessionError};
 use silica_store::StoreError;
+
+use crate::prompt_sandbox::PromptError;
 
 macro_rules! codes {
     ($($code:ident = $name:literal, $status:ident;)*) => {
@@ -294,36 +295,36 @@ fn command_code(error: &CommandError) -> Code {
     }
 }
 
-impl From<InterpretError> for Problem {
-    fn from(error: InterpretError) -> Self {
+impl From<PromptError> for Problem {
+    fn from(error: PromptError) -> Self {
         let code = match &error {
-            InterpretError::Session(_) | InterpretError::Store(_) => Code::Internal,
-            InterpretError::NotConfigured => Code::ModelNotConfigured,
-            InterpretError::Bad(_) | InterpretError::Policy(_) => Code::BadRequest,
-            InterpretError::PromptTooLong { .. } => Code::PromptTooLong,
-            InterpretError::ModelNotAllowed(_) => Code::ModelNotFound,
-            InterpretError::NoConversation(_) => Code::ConversationNotFound,
-            InterpretError::Busy(_) => Code::ConversationBusy,
-            InterpretError::Model(error) => model_code(error),
-            InterpretError::Spent(_) => Code::BudgetSpent,
-            InterpretError::Time(_) => Code::ModelSlow,
+            PromptError::Sandbox(_) | PromptError::Store(_) => Code::Internal,
+            PromptError::NotConfigured => Code::ModelNotConfigured,
+            PromptError::Bad(_) | PromptError::Policy(_) => Code::BadRequest,
+            PromptError::PromptTooLong { .. } => Code::PromptTooLong,
+            PromptError::ModelNotAllowed(_) => Code::ModelNotFound,
+            PromptError::NoConversation(_) => Code::ConversationNotFound,
+            PromptError::Busy(_) => Code::ConversationBusy,
+            PromptError::Model(error) => model_code(error),
+            PromptError::Spent(_) => Code::BudgetSpent,
+            PromptError::Time(_) => Code::ModelSlow,
         };
         let retry = match &error {
-            InterpretError::Spent(spent) => Some(spent.retry_after),
-            InterpretError::Model(error) => error.retry_after(),
+            PromptError::Spent(spent) => Some(spent.retry_after),
+            PromptError::Model(error) => error.retry_after(),
             _ => None,
         };
         match error {
-            InterpretError::Session(error) => error.into(),
-            InterpretError::Store(error) => error.into(),
+            PromptError::Sandbox(error) => error.into(),
+            PromptError::Store(error) => error.into(),
             error => {
-                if let InterpretError::Model(error) = &error {
+                if let PromptError::Model(error) = &error {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "a model gave no answer");
                 }
                 // What cannot be reached is the operator's to know, and in the log.
                 let detail = match &error {
-                    InterpretError::Model(error) => error.to_string(),
+                    PromptError::Model(error) => error.to_string(),
                     error => chain(error),
                 };
                 Self { retry, ..Self::new(code, detail) }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use silica_policy::{Action, Policy, Preset, Report};
+use silica_policy::{Action, Policy, PolicyChoice, Preset, Report};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, SandboxId, Store, Tenant};
@@ -34,25 +34,6 @@ const SHORT_BYTES_MAX: usize = 32 * 1024;
 
 /// The most findings that an error message names.
 const HEADLINES_MAX: usize = 5;
-
-/// A preset, or a policy of a client or an operator.
-#[derive(Clone, Debug)]
-pub enum PolicyChoice {
-    /// A policy that is part of the binary.
-    Preset(Preset),
-    /// A policy from a file or a request.
-    Own(Arc<Policy>),
-}
-
-impl PolicyChoice {
-    /// Returns the policy.
-    pub fn policy(&self) -> &Policy {
-        match self {
-            Self::Preset(preset) => Policy::preset(*preset),
-            Self::Own(policy) => policy,
-        }
-    }
-}
 
 /// Which executions need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

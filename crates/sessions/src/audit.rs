@@ -10,13 +10,13 @@ use silica_store::{Digest, ExecutionId, Store, StoreError, Write};
 
 use crate::approval::CheckResult;
 use crate::cell::CellEnd;
-use crate::command::{CommandEnded, CommandLine};
+use crate::command::{CommandEnded, CommandInvocation};
 use crate::session::{Purpose, Session, UsageSample};
 
 /// Records that a command begins. It must not start before the write is done.
 pub(crate) fn begin_command(
     session: &Session,
-    line: &CommandLine,
+    line: &CommandInvocation,
     limits: &Limits,
 ) -> Result<Write<Ticket>, StoreError> {
     let begin = begin(session, Activity::Command, &line.display(), limits)?;

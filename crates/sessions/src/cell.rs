@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use silica_domain::{CellId, KernelId, Limits};
 use silica_engine::{Changes, Control, Report};
-use silica_policy::CheckedCode;
+use silica_policy::{CheckedCode, PolicyChoice};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
 use tokio::sync::{SetOnce, mpsc};
 
-use crate::approval::{CheckResult, PolicyChoice};
+use crate::approval::CheckResult;
 use crate::error::SessionError;
 use crate::event_log::{EventLog, LogEvent};
 

@@ -23,7 +23,7 @@ use pump::Pump;
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
     /// What to run.
-    pub line: CommandLine,
+    pub line: CommandInvocation,
     /// Environment variables, on top of the sandbox's.
     pub environment: BTreeMap<String, String>,
     /// The directory in which it starts; `None` is the sandbox's own.
@@ -40,14 +40,14 @@ pub struct CommandRequest {
 
 /// What a command runs.
 #[derive(Clone, Debug)]
-pub enum CommandLine {
+pub enum CommandInvocation {
     /// A line for the shell of the sandbox.
     Shell(String),
     /// A program and its arguments.
     Program(Vec<String>),
 }
 
-impl CommandLine {
+impl CommandInvocation {
     /// Returns it as one line, for people.
     pub(crate) fn display(&self) -> String {
         match self {

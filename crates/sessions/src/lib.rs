@@ -22,13 +22,11 @@ mod session;
 mod sessions;
 mod statistics;
 
-pub use approval::{
-    ApprovalMode, CheckResult, DecisionRequest, PolicyChoice, Review, ReviewOptions,
-};
+pub use approval::{ApprovalMode, CheckResult, DecisionRequest, Review, ReviewOptions};
 pub use audit::limits_json;
 pub use cell::{Cell, CellCode, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
 pub use command::{
-    Command, CommandEnded, CommandLine, CommandOutcome, CommandPhase, CommandRequest,
+    Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,
 };
 pub use create::SandboxRequest;
 pub use error::SessionError;

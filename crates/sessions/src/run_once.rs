@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use silica_domain::Outcome;
 use silica_engine::{FileError, GuestPath};
+use silica_policy::PolicyChoice;
 use silica_store::Tenant;
 
-use crate::approval::PolicyChoice;
 use crate::cell::{Cell, CellEnd, CellRequest};
 use crate::create::SandboxRequest;
 use crate::error::SessionError;

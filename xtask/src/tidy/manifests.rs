@@ -40,13 +40,7 @@ const DIRECTIONS: [Direction; 11] = [
     },
     Direction {
         manifest: "crates/interpret/Cargo.toml",
-        ours: &[
-            "silica-domain",
-            "silica-engine",
-            "silica-policy",
-            "silica-sessions",
-            "silica-store",
-        ],
+        ours: &["silica-domain", "silica-policy", "silica-store"],
         others: None,
     },
     Direction {

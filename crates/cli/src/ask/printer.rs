@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use silica_interpret::model::Delta;
 use silica_interpret::preset::Shape;
-use silica_interpret::{Answered, Event, Extracted, OutputFile, extract};
+use silica_interpret::{ExtractedCode, OutputFile, PromptAnswer, PromptEvent, extract};
 use silica_policy::Action;
 
 use super::highlight::Highlighter;
@@ -63,35 +63,35 @@ impl EventPrinter {
         }
     }
 
-    pub(super) fn print(&mut self, event: &Event) {
-        if self.verbosity == Verbosity::Code && !matches!(event, Event::Code(_)) {
+    pub(super) fn print(&mut self, event: &PromptEvent) {
+        if self.verbosity == Verbosity::Code && !matches!(event, PromptEvent::Code(_)) {
             return;
         }
         match event {
-            Event::Asking(_) => self.next_answer(),
-            Event::Delta(Delta::Text(text)) if self.code => self.text(text),
-            Event::Code(code) if self.code => self.code(code),
-            Event::Checked(report) if report.verdict == Action::Block => {
+            PromptEvent::Asking(_) => self.next_answer(),
+            PromptEvent::Delta(Delta::Text(text)) if self.code => self.text(text),
+            PromptEvent::Code(code) if self.code => self.code(code),
+            PromptEvent::Checked(report) if report.verdict == Action::Block => {
                 for headline in report.headlines() {
                     say!("silica: {}", show::plain(&headline, 300));
                 }
             }
-            Event::Stdout(text) => write(&mut std::io::stdout().lock(), text),
-            Event::Stderr(text) => write(&mut std::io::stderr().lock(), text),
-            Event::Result(bundle) => {
+            PromptEvent::Stdout(text) => write(&mut std::io::stdout().lock(), text),
+            PromptEvent::Stderr(text) => write(&mut std::io::stderr().lock(), text),
+            PromptEvent::Result(bundle) => {
                 if let (Some(protocol), Some(png)) = (self.pictures, bundle.get("image/png")) {
                     write(&mut std::io::stderr().lock(), &protocol.show(png));
                 }
                 show_result(bundle);
             }
-            Event::Error(error) => error.traceback.iter().for_each(|line| say!("{line}")),
-            Event::Repair(_) => say!("silica: the code failed; the model tries again"),
-            Event::Delta(_)
-            | Event::Code(_)
-            | Event::Checked(_)
-            | Event::Running
-            | Event::Approval(_)
-            | Event::Ran(_) => {}
+            PromptEvent::Error(error) => error.traceback.iter().for_each(|line| say!("{line}")),
+            PromptEvent::Repair(_) => say!("silica: the code failed; the model tries again"),
+            PromptEvent::Delta(_)
+            | PromptEvent::Code(_)
+            | PromptEvent::Checked(_)
+            | PromptEvent::Running
+            | PromptEvent::Approval(_)
+            | PromptEvent::Ran(_) => {}
         }
     }
 
@@ -141,7 +141,7 @@ impl EventPrinter {
     /// Prints code that is about to run, unless the text of the model contained it.
     fn code(&mut self, code: &str) {
         self.rest_of_line();
-        if extract(&self.said, |text| text == code) == Extracted::Code(code.to_owned()) {
+        if extract(&self.said, |text| text == code) == ExtractedCode::Python(code.to_owned()) {
             return;
         }
         let mut highlighter = Highlighter::default();
@@ -165,13 +165,13 @@ fn write(stream: &mut impl Write, text: &str) {
 }
 
 /// Prints the answer of a request, and saves its files.
-pub(super) fn print_answer(answered: &Answered, seen: Seen) {
+pub(super) fn print_answer(answered: &PromptAnswer, seen: Seen) {
     let in_words = answered.shape == Shape::Agent || answered.attempts.is_empty();
     if in_words && seen == Seen::No {
-        let said: Vec<String> = answered.said.lines().map(harmless).collect();
+        let said: Vec<String> = answered.text.lines().map(harmless).collect();
         write(&mut std::io::stdout().lock(), &format!("{}\n", said.join("\n").trim()));
     }
-    if let Some(message) = answered.ran().and_then(|ran| ran.message.clone()) {
+    if let Some(message) = answered.run().and_then(|ran| ran.message.clone()) {
         say!("silica: {message}");
     }
     if let Some(words) = answered.ending.explain() {

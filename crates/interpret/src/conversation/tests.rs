@@ -1,4 +1,4 @@
-//! What is forgotten first.
+//! The oldest messages are dropped first.
 
 use super::{HISTORY_BYTES_MAX, History};
 use crate::model::{Message, Part, Reply, Role};

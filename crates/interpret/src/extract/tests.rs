@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Extracted, extract};
+use super::{ExtractedCode, extract};
 
 /// Words with a full stop are no Python; that is enough of a parser here.
 fn parses(text: &str) -> bool {
@@ -12,7 +12,7 @@ fn parses(text: &str) -> bool {
 
 #[track_caller]
 fn check(answer: &str, code: &str) {
-    assert_eq!(extract(answer, parses), Extracted::Code(code.to_owned()), "{answer}");
+    assert_eq!(extract(answer, parses), ExtractedCode::Python(code.to_owned()), "{answer}");
 }
 
 #[test]
@@ -59,16 +59,16 @@ fn bare_code_and_bare_code_between_prose() {
 #[test]
 fn no_code_is_no_code() {
     for answer in ["", " \n ", "Yes", "42", "I cannot do that.", "The answer is 42 (as always)."] {
-        assert_eq!(extract(answer, parses), Extracted::Nothing, "{answer:?}");
+        assert_eq!(extract(answer, parses), ExtractedCode::Nothing, "{answer:?}");
     }
-    assert_eq!(extract("```\n\n```", parses), Extracted::Nothing);
-    assert_eq!(extract("```text\nhello\n```", parses), Extracted::Nothing);
+    assert_eq!(extract("```\n\n```", parses), ExtractedCode::Nothing);
+    assert_eq!(extract("```text\nhello\n```", parses), ExtractedCode::Nothing);
 }
 
 #[test]
 fn another_language_is_told_apart() {
     let answer = "```javascript\nconsole.log(1)\n```";
-    assert_eq!(extract(answer, parses), Extracted::Other("javascript".to_owned()));
+    assert_eq!(extract(answer, parses), ExtractedCode::Other("javascript".to_owned()));
 }
 
 proptest! {
@@ -82,7 +82,7 @@ proptest! {
     fn what_is_fenced_comes_out_as_it_is(code in "[a-z][a-z0-9 =()\\n]{0,80}[a-z)]") {
         prop_assert_eq!(
             extract(&format!("Words.\n```python\n{code}\n```\nWords."), |_| false),
-            Extracted::Code(code)
+            ExtractedCode::Python(code)
         );
     }
 }

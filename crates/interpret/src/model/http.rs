@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Words;
 use super::{ANSWER_BYTES_MAX, Answer, Listener, ModelError, Request, retry, sse};
 use super::{anthropic, chat};
-use crate::Secret;
+use crate::ProviderKey;
 
 /// All bytes of one answer on the wire; each token comes in an event of some hundred bytes.
 const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ pub struct HttpOptions {
     /// Where it is, without the path of the format itself.
     pub base_url: String,
     /// The key; without one nothing is asked unless `key_needed` is off.
-    pub key: Option<Secret>,
+    pub key: Option<ProviderKey>,
     /// Whether the provider wants a key at all; some on the own machine do not.
     pub key_needed: bool,
     /// How the key is shown.

@@ -1,10 +1,10 @@
-//! Presets, ours and others'.
+//! Presets that are built in, and those that an operator adds.
 
-use super::{DEFAULT, PresetError, Presets, Shape};
+use super::{DEFAULT, PresetError, PromptPresets, Shape};
 
 #[test]
-fn those_of_the_program_are_there() {
-    let presets = Presets::default();
+fn built_in_presets_are_there() {
+    let presets = PromptPresets::default();
     let names: Vec<&str> = presets.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["data", "math", "program"]);
     assert_eq!(presets.get(DEFAULT).expect("the default").policy.policy().name(), "data");
@@ -13,7 +13,7 @@ fn those_of_the_program_are_there() {
 
 #[test]
 fn an_operator_adds_and_replaces() {
-    let mut presets = Presets::default();
+    let mut presets = PromptPresets::default();
     let text = "description = 'x'\nprompt = ' be brief '\npolicy = 'open'\nshape = 'agent'\nrounds = 0\ntimeout_seconds = 1.5";
     presets.add("mine", text).expect("a preset");
     presets.add("data", text).expect("a preset in the place of another");
@@ -24,7 +24,7 @@ fn an_operator_adds_and_replaces() {
 
 #[test]
 fn what_is_no_preset_is_refused() {
-    let mut presets = Presets::default();
+    let mut presets = PromptPresets::default();
     let good = "description = 'x'\nprompt = 'y'\npolicy = 'open'\n";
     for name in ["", "A", "a b", "../x"] {
         assert!(matches!(presets.add(name, good), Err(PresetError::Value(..))), "{name}");

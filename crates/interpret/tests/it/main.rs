@@ -6,7 +6,7 @@ mod provider;
 
 use std::time::Duration;
 
-use silica_interpret::Secret;
+use silica_interpret::ProviderKey;
 use silica_interpret::model::{Auth, HttpModel, HttpOptions, Message, Request, Wire};
 
 /// A key that must be seen nowhere.
@@ -17,7 +17,7 @@ fn options(wire: Wire, base_url: &str) -> HttpOptions {
     HttpOptions {
         wire,
         base_url: base_url.to_owned(),
-        key: Secret::new(KEY),
+        key: ProviderKey::new(KEY),
         key_needed: true,
         auth: match wire {
             Wire::Anthropic => Auth::ApiKey,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::CommandId;
 use silica_engine::TerminalSize;
-use silica_sessions::{Command, CommandLine, CommandPhase, CommandRequest};
+use silica_sessions::{Command, CommandInvocation, CommandPhase, CommandRequest};
 
 use super::cells::{After, WAIT_MAX, Wait};
 use super::{seconds, session};
@@ -54,8 +54,10 @@ impl From<TerminalBody> for TerminalSize {
 impl CommandBody {
     pub(crate) fn request(self) -> Result<CommandRequest, Problem> {
         let line = match (self.command, self.arguments) {
-            (Some(line), None) => CommandLine::Shell(line),
-            (None, Some(arguments)) if !arguments.is_empty() => CommandLine::Program(arguments),
+            (Some(line), None) => CommandInvocation::Shell(line),
+            (None, Some(arguments)) if !arguments.is_empty() => {
+                CommandInvocation::Program(arguments)
+            }
             _ => return Err(Problem::bad("either command or arguments is needed")),
         };
         Ok(CommandRequest {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use silica_interpret::preset::Shape;
-use silica_interpret::{Answered, Ask, EVENTS_MAX, Event, InterpretError, Talk, Voice};
+use silica_interpret::{ConversationRef, EVENTS_MAX, EventSink, PromptAnswer, PromptEvent};
 use silica_sessions::SandboxRequest;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -23,6 +23,7 @@ use crate::auth::Caller;
 use crate::gatekeeper::RequestId;
 use crate::json::{Answer, Json};
 use crate::problem::Problem;
+use crate::prompt_sandbox::{Prompt, PromptError};
 use crate::render::interpret as render;
 use crate::stream;
 
@@ -82,7 +83,7 @@ impl InterpretBody {
         given(std::mem::take(&mut self.files))
     }
 
-    fn ask(mut self, app: &App) -> Result<Ask, Problem> {
+    fn prompt(mut self, app: &App) -> Result<Prompt, Problem> {
         let files = self.take_files()?;
         let goes_on = self.conversation.as_deref().is_some_and(|id| id != NEW);
         if goes_on && (self.template.is_some() || self.limits.is_some() || !self.env.is_empty()) {
@@ -91,26 +92,25 @@ impl InterpretBody {
             return Err(Problem::bad(words));
         }
         let limits = self.limits.unwrap_or_default();
-        Ok(Ask {
-            prompt: self.prompt,
+        Ok(Prompt {
             model: self.model,
             preset: self.preset,
             policy: self.policy,
             shape: self.shape.map(Shape::from),
             rounds: self.rounds,
             conversation: match self.conversation {
-                None => Talk::Once,
-                Some(id) if id == NEW => Talk::New,
-                Some(id) => Talk::In(id),
+                None => ConversationRef::None,
+                Some(id) if id == NEW => ConversationRef::New,
+                Some(id) => ConversationRef::Existing(id),
             },
-            create: if goes_on {
+            sandbox: if goes_on {
                 SandboxRequest::default()
             } else {
                 plan(app, self.template, &limits, self.env)?
             },
             files,
             timeout: self.timeout_seconds.map(seconds).transpose()?,
-            ..Ask::default()
+            ..Prompt::new(self.prompt)
         })
     }
 }
@@ -121,9 +121,9 @@ pub(crate) async fn simple(
     caller: Caller,
     Json(body): Json<SimpleBody>,
 ) -> Result<Response, Problem> {
-    let ask = Ask { prompt: body.prompt, model: body.model, ..Ask::default() };
+    let prompt = Prompt { model: body.model, ..Prompt::new(body.prompt) };
     // Dropped with the connection: that stops the model and the code.
-    let answered = app.interpreter.ask(&caller.tenant, ask, &Voice::silent()).await?;
+    let answered = app.prompts.answer(&caller.tenant, prompt, &EventSink::discard()).await?;
     Ok(Answer(render::answered(&answered)).into_response())
 }
 
@@ -135,16 +135,16 @@ pub(crate) async fn interpret(
     headers: HeaderMap,
     Json(body): Json<InterpretBody>,
 ) -> Result<Response, Problem> {
-    let ask = body.ask(&app)?;
+    let prompt = body.prompt(&app)?;
     if !stream::wanted(&headers) {
-        let answered = app.interpreter.ask(&caller.tenant, ask, &Voice::silent()).await?;
+        let answered = app.prompts.answer(&caller.tenant, prompt, &EventSink::discard()).await?;
         return Ok(Answer(render::answered(&answered)).into_response());
     }
     let (sender, mut events) = mpsc::channel(EVENTS_MAX);
-    let (interpreter, tenant) = (app.interpreter, caller.tenant);
+    let (prompts, tenant) = (app.prompts, caller.tenant);
     let work = tokio::spawn(async move {
-        let voice = Voice::new(sender);
-        interpreter.ask(&tenant, ask, &voice).await
+        let sink = EventSink::new(sender);
+        prompts.answer(&tenant, prompt, &sink).await
     });
     let mut work = Work(work);
     // What is refused before anything happens has a status of its own.
@@ -162,10 +162,10 @@ pub(crate) async fn interpret(
 }
 
 /// The request at work; given up when dropped.
-struct Work(JoinHandle<Result<Answered, InterpretError>>);
+struct Work(JoinHandle<Result<PromptAnswer, PromptError>>);
 
 impl Work {
-    async fn end(&mut self) -> Result<Answered, Problem> {
+    async fn end(&mut self) -> Result<PromptAnswer, Problem> {
         match (&mut self.0).await {
             Ok(answered) => answered.map_err(Problem::from),
             Err(_) => Err(Problem::new(crate::problem::Code::Internal, "the request broke off")),
@@ -181,8 +181,8 @@ impl Drop for Work {
 
 /// A request that is told as it happens.
 struct Telling {
-    first: Option<Event>,
-    events: mpsc::Receiver<Event>,
+    first: Option<PromptEvent>,
+    events: mpsc::Receiver<PromptEvent>,
     work: Work,
     request_id: String,
     over: bool,
@@ -216,7 +216,7 @@ impl Telling {
 }
 
 /// The last event: the whole answer, or why there is none.
-fn last(ended: &Result<Answered, Problem>, request_id: &str) -> Vec<u8> {
+fn last(ended: &Result<PromptAnswer, Problem>, request_id: &str) -> Vec<u8> {
     let mut chunk = Vec::new();
     match ended {
         Ok(answered) => stream::line(&mut chunk, None, "done", &render::answered(answered)),

@@ -13,7 +13,7 @@ pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Response {
     let admission = app.sessions.admission();
     let (own, all, quota) =
         (admission.load(Some(&caller.tenant)), admission.load(None), admission.quota());
-    let spent = app.interpreter.spent_today(&caller.tenant);
+    let spent = app.prompts.spent_today(&caller.tenant);
     let mut answer = json!({
         "sandboxes": own.sandboxes,
         "cells_running": own.running,

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::TerminalSize;
-use silica_sessions::{Command, CommandLine, CommandPhase, CommandRequest, Session};
+use silica_sessions::{Command, CommandInvocation, CommandPhase, CommandRequest, Session};
 
 use super::access::{Inside, Said, header};
 use super::frames::{self, Frames};
@@ -134,7 +134,7 @@ pub(super) async fn start(
     let message: StartMessage = first(&app, body).await?;
     let Config { cmd, args, envs, cwd } = message.process;
     let request = CommandRequest {
-        line: CommandLine::Program(std::iter::once(cmd).chain(args).collect()),
+        line: CommandInvocation::Program(std::iter::once(cmd).chain(args).collect()),
         environment: envs,
         directory: cwd.map(|cwd| paths::absolute(&cwd)),
         stdin: message.stdin.unwrap_or(true),
@@ -180,8 +180,8 @@ pub(super) async fn list(Inside(session): Inside) -> Answered {
 fn shown(command: &Command) -> Value {
     let request = &command.request;
     let (program, arguments) = match &request.line {
-        CommandLine::Shell(line) => (line.as_str(), &[][..]),
-        CommandLine::Program(all) => {
+        CommandInvocation::Shell(line) => (line.as_str(), &[][..]),
+        CommandInvocation::Program(all) => {
             all.split_first().map_or(("", &[][..]), |(it, rest)| (it, rest))
         }
     };

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use silica_interpret::model::Delta;
-use silica_interpret::{Answered, Attempt, Event, OutputFile, Ran};
+use silica_interpret::{Attempt, OutputFile, PromptAnswer, PromptEvent, RunResult};
 use silica_policy::{Finding, Report};
 
 use crate::render;
@@ -12,8 +12,8 @@ use crate::stream::line;
 
 /// A prompt's answer. The first seven fields, and `errors` for code that was kept from running, are
 /// those that other code interpreters of this form have.
-pub fn answered(answered: &Answered) -> Value {
-    let (last, ran) = (answered.last(), answered.ran());
+pub fn answered(answered: &PromptAnswer) -> Value {
+    let (last, ran) = (answered.last(), answered.run());
     let blocked = answered.blocked();
     let mut value = json!({
         "prompt": answered.prompt,
@@ -31,7 +31,7 @@ pub fn answered(answered: &Answered) -> Value {
     let usage = &answered.usage;
     value["ending"] = answered.ending.name().into();
     value["outcome"] = ran.map(|ran| ran.outcome.name()).into();
-    value["answer"] = answered.said.as_str().into();
+    value["answer"] = answered.text.as_str().into();
     value["rounds"] = answered.attempts.len().into();
     value["attempts"] = answered.attempts.iter().map(attempt).collect();
     value["results"] = results(ran);
@@ -49,18 +49,18 @@ pub fn answered(answered: &Answered) -> Value {
 }
 
 /// What the code printed; of an agent, what it says.
-fn output(answered: &Answered) -> String {
+fn output(answered: &PromptAnswer) -> String {
     match answered.shape {
         silica_interpret::preset::Shape::Interpret => {
-            answered.ran().map(Ran::output).unwrap_or_default()
+            answered.run().map(RunResult::output).unwrap_or_default()
         }
-        silica_interpret::preset::Shape::Agent => answered.said.trim().to_owned(),
+        silica_interpret::preset::Shape::Agent => answered.text.trim().to_owned(),
     }
 }
 
 /// What the code complained about, or why it ended as it did.
-fn error(answered: &Answered) -> Option<String> {
-    let complaint = answered.ran().and_then(Ran::complaint);
+fn error(answered: &PromptAnswer) -> Option<String> {
+    let complaint = answered.run().and_then(RunResult::complaint);
     let ending = answered.ending.explain().map(str::to_owned);
     match (complaint, ending) {
         (Some(complaint), Some(ending)) => Some(format!("{complaint}\n{ending}")),
@@ -68,19 +68,19 @@ fn error(answered: &Answered) -> Option<String> {
     }
 }
 
-fn results(ran: Option<&Ran>) -> Value {
+fn results(ran: Option<&RunResult>) -> Value {
     ran.into_iter().flat_map(|ran| &ran.results).map(|bundle| render::bundle(bundle)).collect()
 }
 
 fn attempt(attempt: &Attempt) -> Value {
-    let ran = attempt.ran.as_ref();
+    let ran = attempt.run.as_ref();
     json!({
         "code": attempt.code,
         "blocked": attempt.blocked,
         "findings": findings(&attempt.report),
         "outcome": ran.map(|ran| ran.outcome.name()),
-        "output": ran.map(Ran::output),
-        "error": ran.and_then(Ran::complaint),
+        "output": ran.map(RunResult::output),
+        "error": ran.and_then(RunResult::complaint),
         "duration_ms": ran.map(|ran| render::millis(ran.duration)),
     })
 }
@@ -110,24 +110,24 @@ fn file(file: &OutputFile) -> Value {
 }
 
 /// Writes an event.
-pub(crate) fn event(chunk: &mut Vec<u8>, event: &Event) {
+pub(crate) fn event(chunk: &mut Vec<u8>, event: &PromptEvent) {
     let mut tell = |name: &str, data: Value| line(chunk, None, name, &data);
     match event {
-        Event::Asking(request) => tell("asking", json!({"request": request})),
-        Event::Delta(Delta::Text(text)) => tell("text", json!({"text": text})),
-        Event::Delta(Delta::Input(text)) => tell("input", json!({"text": text})),
-        Event::Code(code) => tell("code", json!({"code": code})),
-        Event::Checked(report) => {
+        PromptEvent::Asking(request) => tell("asking", json!({"request": request})),
+        PromptEvent::Delta(Delta::Text(text)) => tell("text", json!({"text": text})),
+        PromptEvent::Delta(Delta::Input(text)) => tell("input", json!({"text": text})),
+        PromptEvent::Code(code) => tell("code", json!({"code": code})),
+        PromptEvent::Checked(report) => {
             let verdict = report.verdict.name();
             tell("check", json!({"verdict": verdict, "findings": findings(report)}));
         }
-        Event::Running => tell("running", json!({})),
-        Event::Approval(id) => tell("approval", json!({"approval": id})),
-        Event::Stdout(text) => tell("stdout", json!({"text": text})),
-        Event::Stderr(text) => tell("stderr", json!({"text": text})),
-        Event::Result(bundle) => tell("result", render::bundle(bundle)),
-        Event::Error(error) => tell("error", render::error(error)),
-        Event::Ran(outcome) => tell("ran", json!({"outcome": outcome})),
-        Event::Repair(reason) => tell("repair", json!({"reason": reason})),
+        PromptEvent::Running => tell("running", json!({})),
+        PromptEvent::Approval(id) => tell("approval", json!({"approval": id})),
+        PromptEvent::Stdout(text) => tell("stdout", json!({"text": text})),
+        PromptEvent::Stderr(text) => tell("stderr", json!({"text": text})),
+        PromptEvent::Result(bundle) => tell("result", render::bundle(bundle)),
+        PromptEvent::Error(error) => tell("error", render::error(error)),
+        PromptEvent::Ran(outcome) => tell("ran", json!({"outcome": outcome})),
+        PromptEvent::Repair(reason) => tell("repair", json!({"reason": reason})),
     }
 }

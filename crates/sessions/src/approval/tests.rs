@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use silica_policy::{Action, Policy, Preset};
+use silica_policy::{Action, Policy, PolicyChoice, Preset};
 
-use super::{CheckResult, PolicyChoice};
+use super::CheckResult;
 use crate::cell::CellCode;
 
 const OPEN: PolicyChoice = PolicyChoice::Preset(Preset::Open);

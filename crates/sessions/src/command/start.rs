@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use silica_domain::CommandId;
 use silica_engine::{CommandSpec, Stdin};
 
-use super::{Command, CommandLine, CommandPhase, CommandRequest};
+use super::{Command, CommandInvocation, CommandPhase, CommandRequest};
 use crate::audit;
 use crate::create::check_environment;
 use crate::error::SessionError;
@@ -42,8 +42,8 @@ impl Session {
         let mut environment = self.terms.environment.clone();
         environment.extend(request.environment.clone());
         let mut spec = match &request.line {
-            CommandLine::Shell(line) => self.sandbox.shell_line(line),
-            CommandLine::Program(arguments) => CommandSpec::program(arguments.clone()),
+            CommandInvocation::Shell(line) => self.sandbox.shell_line(line),
+            CommandInvocation::Program(arguments) => CommandSpec::program(arguments.clone()),
         };
         spec.environment = environment;
         spec.stdin = if request.stdin { Stdin::Piped } else { Stdin::Closed };

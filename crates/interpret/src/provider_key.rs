@@ -1,17 +1,17 @@
-//! A key of a provider: held, sent, and never shown.
+//! The key of a model provider: held and sent, never shown.
 
 use std::fmt;
 
-/// A text that prints as `****`. Only what builds a request may look inside.
+/// The key of a model provider. It prints as `****`; only the code that builds a request reads it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct ProviderKey(String);
 
-/// The longest key that is believed to be one.
+/// The longest key.
 const SECRET_BYTES_MAX: usize = 8 * 1024;
 
-impl Secret {
-    /// Takes a key as it was found in a variable or a file, without the space around it; `None` for
-    /// what cannot be one.
+impl ProviderKey {
+    /// Takes the text of a variable or a file, without the space around it. `None` if it is empty, too long, or
+    /// has characters that no key has.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let good = !text.is_empty()
@@ -24,14 +24,14 @@ impl Secret {
         &self.0
     }
 
-    /// Takes the key out of a text that somebody else wrote, such as an error of a provider.
+    /// Replaces the key in a text of the provider, such as an error.
     pub(crate) fn redact(&self, text: &str) -> String {
         text.replace(&self.0, "****")
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ProviderKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret(****)")
+        formatter.write_str("ProviderKey(****)")
     }
 }

@@ -1,70 +1,69 @@
-//! What the audit log says about a request: that it began, and how it ended, also if nobody waited.
+//! What the audit log says about a request: that it began, and how it ended, also if the client left.
 
-use std::sync::Arc;
-
-use silica_sessions::Sessions;
 use silica_store::audit::{Activity, Begin, Finish, Note, Ticket};
-use silica_store::{ExecutionId, StoreError, Tenant};
+use silica_store::{ExecutionId, Store, StoreError, Tenant};
 
-use super::{Answered, Ask, InterpretError, Shape, Talk};
+use super::{ConversationRef, PromptAnswer, Shape};
 
-/// A request that has begun. Dropped without an end it was abandoned, and the log says so.
+/// A request that has begun. If it is dropped without an end, the log says that it was abandoned.
 pub(super) struct Recording {
-    sessions: Arc<Sessions>,
+    store: Store,
     ticket: Option<Ticket>,
 }
 
 impl Recording {
-    /// Writes that a request begins. The prompt is kept as code is: in full or as a digest.
+    /// Records that a request begins. The prompt is kept as code is: in full, or as a digest.
     pub(super) fn begin(
-        sessions: &Arc<Sessions>,
+        store: &Store,
         tenant: &Tenant,
-        ask: &Ask,
+        prompt: &str,
+        conversation: &ConversationRef,
         model: &str,
         shape: Shape,
     ) -> impl Future<Output = Result<Self, StoreError>> + use<> {
         let begin = ExecutionId::random().map(|id| {
             let mut begin = Begin::new(id, tenant.clone(), Activity::Interpret);
-            begin.code = Some(ask.prompt.clone());
+            begin.code = Some(prompt.to_owned());
             begin.details.insert("model".to_owned(), model.to_owned());
             begin.details.insert("shape".to_owned(), shape.name().to_owned());
-            if let Talk::In(conversation) = &ask.conversation {
+            if let ConversationRef::Existing(conversation) = conversation {
                 begin.details.insert("conversation".to_owned(), conversation.clone());
             }
             begin
         });
-        // Handed over now, waited for later.
-        let written = begin.map(|begin| sessions.audit().begin(&begin));
-        let sessions = Arc::clone(sessions);
-        async move { Ok(Self { sessions, ticket: Some(written?.await?) }) }
+        // Handed to the store now, awaited later.
+        let written = begin.map(|begin| store.audit().begin(&begin));
+        let store = store.clone();
+        async move { Ok(Self { store, ticket: Some(written?.await?) }) }
     }
 
-    pub(super) fn finished(self, answered: &Answered) {
-        let mut finish = Finish::new(answered.ending.name());
-        let usage = &answered.usage;
+    pub(super) fn finished(self, answer: &PromptAnswer) {
+        let mut finish = Finish::new(answer.ending.name());
+        let usage = &answer.usage;
         let mut detail = |name: &str, value: String| finish.details.insert(name.to_owned(), value);
-        detail("rounds", answered.attempts.len().to_string());
+        detail("rounds", answer.attempts.len().to_string());
         detail("model_requests", usage.requests.to_string());
         detail("input_tokens", usage.tokens.input.to_string());
         detail("output_tokens", usage.tokens.output.to_string());
         if let Some(cost) = usage.cost {
             detail("cost_dollars", format!("{:.6}", cost.as_dollars()));
         }
-        if let Some(sandbox) = &answered.sandbox {
+        if let Some(sandbox) = &answer.sandbox {
             detail("sandbox", sandbox.clone());
         }
         self.end(&finish);
     }
 
-    pub(super) fn failed(self, error: &InterpretError) {
+    /// Records a failure by the name of its error.
+    pub(super) fn failed(self, error: &str) {
         let mut finish = Finish::new("error");
-        finish.error = Some(error.name().to_owned());
+        finish.error = Some(error.to_owned());
         self.end(&finish);
     }
 
     fn end(mut self, finish: &Finish) {
         if let Some(ticket) = self.ticket.take() {
-            write(&self.sessions, ticket, finish);
+            write(&self.store, ticket, finish);
         }
     }
 }
@@ -72,14 +71,14 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            write(&self.sessions, ticket, &Finish::new("abandoned"));
+            write(&self.store, ticket, &Finish::new("abandoned"));
         }
     }
 }
 
-/// Nobody waits for it; if it fails the log says what is true, that the request is not finished.
-fn write(sessions: &Arc<Sessions>, ticket: Ticket, finish: &Finish) {
-    let written = sessions.audit().finish(ticket, finish);
+/// Records an end in the background. If that fails, the log says what is true: that the request is not finished.
+fn write(store: &Store, ticket: Ticket, finish: &Finish) {
+    let written = store.audit().finish(ticket, finish);
     tokio::spawn(async move {
         if let Err(error) = written.await {
             let error = &error as &dyn std::error::Error;
@@ -88,11 +87,11 @@ fn write(sessions: &Arc<Sessions>, ticket: Ticket, finish: &Finish) {
     });
 }
 
-/// Notes a request that was turned away before it began.
-pub(super) fn refusal(sessions: &Arc<Sessions>, tenant: &Tenant, error: &InterpretError) {
-    let mut note = Note::new("interpret_refused").with("reason", error.name());
+/// Notes a request that was refused before it began, by the name of its error.
+pub(super) fn refusal(store: &Store, tenant: &Tenant, error: &str) {
+    let mut note = Note::new("interpret_refused").with("reason", error);
     note.tenant = Some(tenant.clone());
-    let written = sessions.audit().note(note);
+    let written = store.audit().note(note);
     tokio::spawn(async move {
         if let Err(error) = written.await {
             let error = &error as &dyn std::error::Error;

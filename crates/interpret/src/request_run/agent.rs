@@ -6,19 +6,19 @@ use serde_json::json;
 use silica_domain::Outcome;
 
 use super::program::essence;
-use super::{Attempt, Ending, Halt, Work};
+use super::{Abort, Attempt, Ending, RequestRun};
 use crate::EXECUTE_PYTHON;
 use crate::feedback;
 use crate::model::{Call, Part, Reply, Stop, Tool};
 use crate::runner::Runner;
 
-/// How often the same code may end in the same way.
+/// How often the same code may end with the same result.
 const REPEATS_MAX: u32 = 3;
 
-/// Calls of one answer that are carried out; more are refused with words.
+/// The most calls of one answer that are carried out; more are refused.
 const CALLS_MAX: usize = 8;
 
-/// What an agent may use.
+/// Returns the tool that runs code.
 pub(crate) fn tool() -> Tool {
     Tool {
         name: EXECUTE_PYTHON,
@@ -34,15 +34,15 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-impl<R: Runner> Work<'_, R> {
-    /// Works until the model has no more code to run, or a bound is reached.
-    pub(crate) async fn agent(&mut self) -> Result<Ending, Halt> {
+impl<R: Runner> RequestRun<'_, R> {
+    /// Runs the code of the model until it answers without code, or a bound is reached.
+    pub(crate) async fn agent(&mut self) -> Result<Ending, Abort<R::Error>> {
         let mut seen = HashMap::new();
         for step in 1.. {
-            let answer = match self.ask().await {
+            let answer = match self.ask_model().await {
                 Ok(answer) => answer,
-                Err(halt) if self.attempts.is_empty() => return Err(halt),
-                Err(halt) => return Ok(halt.ending()),
+                Err(abort) if self.attempts.is_empty() => return Err(abort),
+                Err(abort) => return Ok(abort.ending()),
             };
             let calls: Vec<Call> = answer.calls().cloned().collect();
             match answer.stop {
@@ -50,36 +50,36 @@ impl<R: Runner> Work<'_, R> {
                 _ if calls.is_empty() => return Ok(Ending::Answered),
                 Stop::Length | Stop::Done | Stop::Tools => {}
             }
-            let over = self.step(&calls, step < self.bounds.steps, &mut seen).await?;
-            if let Some(ending) = over {
+            let ending = (step >= self.bounds.steps).then_some(Ending::Steps);
+            if let Some(ending) = self.step(&calls, ending, &mut seen).await? {
                 return Ok(ending);
             }
         }
         Ok(Ending::Steps)
     }
 
-    /// Carries out the calls of one answer. Each gets its reply, also if it is the last step: a call
-    /// without one makes the conversation unusable.
+    /// Carries out the calls of one answer, or refuses them if the request has to end. Each gets a reply: a call
+    /// without one makes the conversation unusable. Returns how the request ends, if it does.
     async fn step(
         &mut self,
         calls: &[Call],
-        more: bool,
+        mut ending: Option<Ending>,
         seen: &mut HashMap<String, u32>,
-    ) -> Result<Option<Ending>, Halt> {
-        let mut ending = if more { None } else { Some(Ending::Steps) };
+    ) -> Result<Option<Ending>, Abort<R::Error>> {
         let mut replies = Vec::new();
         for (index, call) in calls.iter().enumerate() {
-            let reply = match (wanted(call), ending) {
+            let reply = match (code_of(call), ending) {
                 (_, Some(ending)) => refused(call, ending.explain().unwrap_or("not run")),
                 (Err(words), None) => refused(call, &words),
                 (Ok(_), None) if index >= CALLS_MAX => {
                     refused(call, "too many calls in one answer")
                 }
-                (Ok(code), None) => match self.attempt(code).await {
+                (Ok(code), None) => match self.attempt(self.policy.check_code(code)).await {
                     Ok(attempt) => {
-                        let (reply, times) = (reply(call, attempt), note(seen, attempt));
-                        // Nobody is to be asked again and again.
-                        if attempt.ran.as_ref().is_some_and(|ran| ran.outcome == Outcome::Denied) {
+                        let reply = reply(call, attempt);
+                        let times = count(seen, attempt);
+                        // A person who has denied is not asked again.
+                        if attempt.run.as_ref().is_some_and(|run| run.outcome == Outcome::Denied) {
                             ending = Some(Ending::Denied);
                         }
                         if times >= REPEATS_MAX {
@@ -87,22 +87,22 @@ impl<R: Runner> Work<'_, R> {
                         }
                         reply
                     }
-                    Err(Halt::Session(error)) => return Err(Halt::Session(error)),
-                    Err(halt) => {
-                        ending = Some(halt.ending());
-                        refused(call, halt.ending().explain().unwrap_or("not run"))
+                    Err(Abort::Sandbox(error)) => return Err(Abort::Sandbox(error)),
+                    Err(abort) => {
+                        ending = Some(abort.ending());
+                        refused(call, abort.ending().explain().unwrap_or("not run"))
                     }
                 },
             };
             replies.push(Part::Reply(reply));
         }
-        self.say(replies);
+        self.add_user_parts(replies);
         Ok(ending)
     }
 }
 
-/// The code of a call, or why there is none.
-fn wanted(call: &Call) -> Result<String, String> {
+/// Returns the code of a call, or why there is none.
+fn code_of(call: &Call) -> Result<String, String> {
     if call.name != EXECUTE_PYTHON {
         return Err(format!("there is no such tool; use {EXECUTE_PYTHON}"));
     }
@@ -110,19 +110,21 @@ fn wanted(call: &Call) -> Result<String, String> {
     code.map(str::to_owned).ok_or_else(|| "the argument code is missing".to_owned())
 }
 
+/// Returns the reply to a call that was not carried out.
 fn refused(call: &Call, words: &str) -> Reply {
     let text = format!("Not run: {words}.");
     Reply { id: call.id.clone(), text, pictures: Vec::new(), failed: true }
 }
 
+/// Returns the reply to a call that was attempted.
 fn reply(call: &Call, attempt: &Attempt) -> Reply {
     let id = call.id.clone();
-    match &attempt.ran {
-        Some(ran) => Reply {
+    match &attempt.run {
+        Some(run) => Reply {
             id,
-            text: feedback::outcome(ran),
-            pictures: feedback::pictures(ran),
-            failed: !ran.succeeded(),
+            text: feedback::outcome(run),
+            pictures: feedback::pictures(run),
+            failed: !run.succeeded(),
         },
         None if attempt.report.verdict == silica_policy::Action::Block => {
             let text = feedback::blocked(&attempt.report);
@@ -132,9 +134,9 @@ fn reply(call: &Call, attempt: &Attempt) -> Reply {
     }
 }
 
-/// How often this code has ended in this way.
-fn note(seen: &mut HashMap<String, u32>, attempt: &Attempt) -> u32 {
-    let outcome = attempt.ran.as_ref().map(feedback::outcome).unwrap_or_default();
+/// Counts how often this code has ended with this result.
+fn count(seen: &mut HashMap<String, u32>, attempt: &Attempt) -> u32 {
+    let outcome = attempt.run.as_ref().map(feedback::outcome).unwrap_or_default();
     let times = seen.entry(format!("{}\0{outcome}", essence(&attempt.code))).or_default();
     *times += 1;
     *times

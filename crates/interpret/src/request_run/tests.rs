@@ -1,20 +1,18 @@
-//! The loop itself: a script in the model's place, and a runner that only pretends.
+//! The loops of a request, with a scripted model and a runner that pretends.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use silica_domain::{CellError, Outcome};
-use silica_engine::Changes;
-use silica_policy::{Policy, Preset, Report};
-use silica_sessions::SessionError;
+use silica_policy::{CheckedCode, Policy, Preset, Report};
 use silica_store::Tenant;
 use tokio::time::Instant;
 
-use super::{Approver, Bounds, Consent, Ending, Halt, Purse, Usage, Work, tool};
+use super::{Abort, Approver, Billing, Bounds, Consent, Ending, ModelUsage, RequestRun, tool};
 use crate::budget::{Budget, Ledger};
-use crate::event::Voice;
+use crate::event::EventSink;
 use crate::model::{Cost, Message, Model, ModelError, Part, Request, Role, Scripted};
-use crate::runner::{Ran, Runner};
+use crate::runner::{RunError, RunResult, Runner};
 
 /// Pretends: `raise` fails, `loop` times out, everything else prints `ok`.
 #[derive(Debug, Default)]
@@ -23,7 +21,15 @@ struct Pretender {
 }
 
 impl Runner for Pretender {
-    async fn run(&mut self, code: &str, _: Duration, _: &Voice) -> Result<Ran, SessionError> {
+    type Error = std::io::Error;
+
+    async fn run(
+        &mut self,
+        code: &CheckedCode,
+        _: Duration,
+        _: &EventSink,
+    ) -> Result<RunResult, RunError<Self::Error>> {
+        let code = &**code.code();
         self.ran.push(code.to_owned());
         let outcome = match code {
             code if code.contains("raise") => Outcome::Raised,
@@ -35,14 +41,15 @@ impl Runner for Pretender {
             value: "bad".to_owned(),
             traceback: vec!["ValueError: bad".to_owned()],
         });
-        Ok(Ran {
+        Ok(RunResult {
             outcome,
             message: None,
             stdout: "ok\n".to_owned(),
             stderr: String::new(),
             results: Vec::new(),
             error,
-            files: Changes::default(),
+            written: Vec::new(),
+            removed: Vec::new(),
             duration: Duration::ZERO,
             lost: None,
         })
@@ -58,10 +65,10 @@ struct Case {
     budget: Budget,
 }
 
-/// What is looked at afterwards.
+/// What a test looks at.
 #[derive(Debug)]
 struct Seen {
-    ended: Result<Ending, Halt>,
+    ended: Result<Ending, Abort<std::io::Error>>,
     ran: Vec<String>,
     requests: u32,
     messages: Vec<Message>,
@@ -93,8 +100,9 @@ impl Case {
     async fn run(self, agent: bool) -> Seen {
         let model = Model::Scripted(Scripted::parse(&self.script).expect("a script"));
         let ledger = Ledger::in_memory(self.budget);
-        let tenant = Tenant::parse("somebody").expect("a name");
-        let (voice, mut runner) = (Voice::silent(), Pretender::default());
+        let tenant = Tenant::parse("tenant").expect("a name");
+        let events = EventSink::discard();
+        let mut runner = Pretender::default();
         let request = Request {
             model: "m".to_owned(),
             system: "s".to_owned(),
@@ -102,12 +110,12 @@ impl Case {
             tools: if agent { vec![tool()] } else { Vec::new() },
             tokens_max: 100,
         };
-        let mut work = Work {
+        let mut run = RequestRun {
             model: &model,
             request,
             policy: Policy::preset(Preset::Data),
             runner: &mut runner,
-            voice: &voice,
+            events: &events,
             consent: &self.consent,
             bounds: Bounds {
                 rounds: self.rounds,
@@ -116,13 +124,13 @@ impl Case {
                 deadline: Instant::now() + Duration::from_hours(1),
                 run_max: Duration::from_secs(1),
             },
-            purse: Purse { ledger: &ledger, tenant: &tenant, price: "1/1".parse().ok() },
-            usage: Usage::default(),
+            billing: Billing { ledger: &ledger, tenant: &tenant, price: "1/1".parse().ok() },
+            usage: ModelUsage::default(),
             attempts: Vec::new(),
-            said: String::new(),
+            text: String::new(),
         };
-        let ended = if agent { work.agent().await } else { work.program().await };
-        let Work { request, usage, said, .. } = work;
+        let ended = if agent { run.agent().await } else { run.program().await };
+        let RequestRun { request, usage, text: said, .. } = run;
         Seen { ended, ran: runner.ran, requests: usage.requests, messages: request.messages, said }
     }
 }
@@ -183,7 +191,7 @@ async fn a_model_that_repeats_itself_is_stopped() {
 }
 
 #[tokio::test]
-async fn code_that_never_ends_is_told_and_repaired() {
+async fn code_that_never_ends_is_reported_and_repaired() {
     let seen = program(&["```python\nloop()\n```", GOOD]).await;
     assert_eq!(ending(&seen), Ending::Answered);
     assert!(seen.messages[2].text().contains("timed_out"));
@@ -202,7 +210,7 @@ async fn no_code_and_other_languages_are_asked_about() {
 #[tokio::test]
 async fn failing_at_once_is_an_error_and_later_an_ending() {
     let seen = program(&[]).await;
-    assert!(matches!(seen.ended, Err(Halt::Model(ModelError::ScriptEnded))), "{seen:?}");
+    assert!(matches!(seen.ended, Err(Abort::Model(ModelError::ScriptEnded))), "{seen:?}");
     let seen = program(&[BAD]).await;
     assert_eq!(ending(&seen), Ending::Model);
 }
@@ -217,10 +225,10 @@ async fn tokens_and_budgets_stop_it() {
     assert_eq!(ending(&case.run(false).await), Ending::Budget);
     let mut case = Case::new(&[GOOD]);
     case.budget = Budget { tokens: None, cost: Some(Cost::default()) };
-    assert!(matches!(case.run(false).await.ended, Err(Halt::Spent(_))));
+    assert!(matches!(case.run(false).await.ended, Err(Abort::Spent(_))));
 }
 
-/// Says the same to everybody and remembers what it was asked.
+/// Gives every question the same answer, and remembers the questions.
 struct Person {
     says: bool,
     asked: Mutex<Vec<String>>,
@@ -245,7 +253,7 @@ async fn a_person_is_asked_before_anything_runs() {
         case.consent = Consent::Everything(person.clone());
         let seen = case.run(false).await;
         assert_eq!((ending(&seen), seen.ran.len()), (expected, usize::from(says)));
-        // What is blocked anyway is nobody's question.
+        // The person is not asked about what the policy blocks.
         assert_eq!(*person.asked.lock().expect("no panic"), ["print(1)"]);
     }
 }
