@@ -1,8 +1,7 @@
-//! What each key has spent on models today, and whether it may spend more.
+//! Daily budgets of keys for models.
 //!
-//! Days are days of UTC. The book is kept in one small file, written anew by rename, so that a restart
-//! gives nobody a second budget. What is only known afterwards is charged afterwards: a key can go over
-//! its budget by one answer, and no further.
+//! Days are UTC. What was spent is kept in one small file, replaced by rename, so that a restart does not renew a
+//! budget. The cost of an answer is known after it and charged then: a key can exceed its budget by one answer.
 
 #[cfg(test)]
 mod tests;
@@ -17,38 +16,38 @@ use silica_store::Tenant;
 
 use crate::model::{Cost, Tokens};
 
-/// Keys in the book; the store has no more.
+/// The most keys in the ledger; the store has no more.
 const KEYS_MAX: usize = 10_000;
 
-/// The largest book that is read.
-const BOOK_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What one key may spend in a day.
+/// What one key may spend in a day; `None` for any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Tokens read and written; `None` for any number.
+    /// Tokens read and written.
     pub tokens: Option<u64>,
-    /// Money; `None` for any amount. What models without a price cost is not known and counts nothing.
+    /// Money. A model without a price counts nothing.
     pub cost: Option<Cost>,
 }
 
-/// A budget that is used up.
+/// A budget is used up.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("this key has used its {what} for today")]
+#[error("the budget of this key for today is used up: {what}")]
 pub struct Spent {
-    /// Of what, with the number.
+    /// The budget.
     pub what: String,
-    /// When there is more.
+    /// When the next day begins.
     pub retry_after: Duration,
 }
 
-/// What was spent on one day.
+/// What a key spent on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spending {
-    /// The day, counted from 1970.
+    /// The day, counted from 1970-01-01.
     day: u64,
     /// Requests to models.
     pub requests: u64,
@@ -61,19 +60,19 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// What it cost, as far as prices are known.
+    /// Returns the cost of the models with a known price.
     pub fn cost(&self) -> Cost {
         self.cost
     }
 }
 
-/// The book.
+/// What all keys have spent.
 #[derive(Debug)]
 pub struct Ledger {
     budget: Budget,
     file: Option<PathBuf>,
     book: Mutex<Book>,
-    /// The version that was written last; whoever holds this writes.
+    /// The version in the file. Its lock is held while the file is written.
     written: Arc<Mutex<u64>>,
 }
 
@@ -92,19 +91,21 @@ impl Book {
 }
 
 impl Ledger {
-    /// A book in memory only.
+    /// Creates a ledger in memory only.
     pub fn in_memory(budget: Budget) -> Self {
         Self { budget, file: None, book: Mutex::default(), written: Arc::default() }
     }
 
-    /// Opens the book in a file, which need not be there. One that cannot be read is an error: an
-    /// empty one in its place would be a gift.
+    /// Opens the ledger of a file, which need not exist. A file that cannot be read is an error: an empty ledger
+    /// in its place would renew all budgets.
     pub fn open(budget: Budget, file: PathBuf) -> std::io::Result<Self> {
         let keys = match std::fs::metadata(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
-            Ok(metadata) if metadata.len() > BOOK_BYTES_MAX => {
-                return Err(std::io::Error::other("the book of what was spent is too large"));
+            Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+                return Err(std::io::Error::other(
+                    "the file with the spending on models is too large",
+                ));
             }
             Ok(_) => serde_json::from_slice(&std::fs::read(&file)?)?,
         };
@@ -113,32 +114,33 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        // Numbers only; a panic elsewhere leaves nothing halfway.
+        // Numbers only: a panic while the lock is held leaves no broken invariant.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a key has spent today.
+    /// Returns what a key has spent today.
     pub fn today(&self, tenant: &Tenant) -> Spending {
         self.lock().today(tenant)
     }
 
-    /// Refuses if nothing is left.
+    /// Fails if the budget of a key is used up.
     pub fn check(&self, tenant: &Tenant) -> Result<(), Spent> {
-        let (spent, (_, retry_after)) = (self.today(tenant), today());
+        let spent = self.today(tenant);
+        let (_, retry_after) = today();
         let refused = |what: String| Err(Spent { what, retry_after });
         let tokens = spent.input_tokens.saturating_add(spent.output_tokens);
         match self.budget {
             Budget { tokens: Some(most), .. } if tokens >= most => {
-                refused(format!("{most} tokens of models"))
+                refused(format!("{most} tokens"))
             }
             Budget { cost: Some(most), .. } if spent.cost >= most => {
-                refused(format!("{} dollars for models", most.as_dollars()))
+                refused(format!("{} dollars", most.as_dollars()))
             }
             Budget { .. } => Ok(()),
         }
     }
 
-    /// Writes down what a request took.
+    /// Adds the tokens and the cost of a request.
     pub fn spend(&self, tenant: &Tenant, tokens: Tokens, cost: Cost) {
         let mut book = self.lock();
         let mut spending = book.today(tenant);
@@ -147,25 +149,26 @@ impl Ledger {
         spending.output_tokens = spending.output_tokens.saturating_add(tokens.output);
         spending.cost.add(cost);
         if book.keys.len() >= KEYS_MAX {
-            // Only today counts.
+            // Earlier days do not count any more.
             book.keys.retain(|_, other| other.day == spending.day);
         }
         book.keys.insert(tenant.as_str().to_owned(), spending);
         book.version += 1;
         let Some(file) = self.file.clone() else { return };
-        let (version, keys) = (book.version, book.keys.clone());
+        let version = book.version;
+        let keys = book.keys.clone();
         drop(book);
         let written = Arc::clone(&self.written);
         let write = move || save(&written, version, &keys, &file);
         match tokio::runtime::Handle::try_current() {
-            // Nobody waits for it: what a crash loses is the last request.
+            // In the background: a crash loses the last request at most.
             Ok(runtime) => drop(runtime.spawn_blocking(write)),
             Err(_) => write(),
         }
     }
 }
 
-/// Writes the book unless a later one has been written already.
+/// Writes the file, unless a later version is written already.
 fn save(written: &Mutex<u64>, version: u64, keys: &BTreeMap<String, Spending>, file: &PathBuf) {
     let mut last = written.lock().unwrap_or_else(PoisonError::into_inner);
     if *last >= version {
@@ -180,12 +183,12 @@ fn save(written: &Mutex<u64>, version: u64, keys: &BTreeMap<String, Spending>, f
         Ok(()) => *last = version,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "what was spent on models could not be written down");
+            tracing::error!(error, "the spending on models could not be saved");
         }
     }
 }
 
-/// The number of this day, and how long it still lasts.
+/// Returns the number of this day, and the time until the next.
 fn today() -> (u64, Duration) {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let day = since.as_secs() / DAY.as_secs();

@@ -36,7 +36,7 @@ pub enum PromptEvent {
     Error(Arc<CellError>),
     /// The code has ended; the name of its outcome.
     Ran(&'static str),
-    /// The code goes back to the model; what the model is told.
+    /// The code is sent back to the model, with this message.
     Repair(String),
 }
 

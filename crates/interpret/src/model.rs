@@ -1,7 +1,7 @@
-//! Models: what is asked, what is answered, and who answers.
+//! Models: requests, answers, and the providers that answer.
 //!
-//! The loop sees only the types of this file. Each wire format has its own file below and turns them
-//! into requests and answers; nothing a provider sends is trusted beyond the bounds named there.
+//! The loop uses only the types of this file. Each wire format has a file of its own that converts them to requests
+//! and from answers. What a provider sends is untrusted and bounded there.
 
 mod anthropic;
 mod chat;
@@ -21,22 +21,22 @@ pub use http::{Auth, HttpModel, HttpOptions, Wire};
 pub use price::{Cost, Price, PriceError};
 pub use scripted::{ScriptError, Scripted};
 
-/// All text and arguments of one answer together.
+/// The most bytes of all text and arguments of one answer.
 pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Whoever answers.
+/// A model.
 #[derive(Debug)]
 pub enum Model {
     /// A provider on the network.
     Http(Box<HttpModel>),
-    /// A file of turns.
+    /// A file with prepared answers.
     Scripted(Scripted),
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The person, or what happened to the model's code.
+    /// The user, or the report on the model's code.
     User,
     /// The model.
     Assistant,
@@ -45,70 +45,70 @@ pub enum Role {
 /// A piece of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A tool that the model wants to use.
+    /// A call of a tool by the model.
     Call(Call),
-    /// What came of it.
+    /// The reply to a call.
     Reply(Reply),
-    /// Something of the provider's own that has to come back to it as it was.
+    /// A part of the provider's own that has to be sent back unchanged.
     Opaque(Value),
 }
 
-/// The model wants to use a tool.
+/// A call of a tool by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// What the reply refers to.
+    /// The id to which the reply refers.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// Its arguments, a JSON object.
+    /// The arguments, a JSON object.
     pub input: Value,
 }
 
-/// What came of using a tool.
+/// The reply to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// Whose reply it is.
+    /// The id of the call.
     pub id: String,
-    /// What it says.
+    /// The result of the call.
     pub text: String,
     /// Pictures beside the text, for models that can see them.
     pub pictures: Vec<Picture>,
-    /// Whether it went wrong.
+    /// Whether the call failed.
     pub failed: bool,
 }
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Such as `image/png`.
+    /// Its media type, such as `image/png`.
     pub mime: String,
-    /// The bytes.
+    /// Its bytes.
     pub data: Arc<[u8]>,
 }
 
-/// Something said.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// By whom.
+    /// The author.
     pub role: Role,
-    /// What.
+    /// The content.
     pub parts: Vec<Part>,
 }
 
 impl Message {
-    /// Words of the user.
+    /// Creates a text message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, parts: vec![Part::Text(text.into())] }
     }
 
-    /// Words of the model.
+    /// Creates a text message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self { role: Role::Assistant, parts: vec![Part::Text(text.into())] }
     }
 
-    /// All words in it, one after the other.
+    /// Returns all text in it.
     pub fn text(&self) -> String {
         self.parts
             .iter()
@@ -121,65 +121,65 @@ impl Message {
     }
 }
 
-/// A tool the model may use.
+/// A tool that the model may call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does, for the model.
+    /// Its description, for the model.
     pub about: String,
-    /// JSON schema of its arguments.
+    /// The JSON schema of its arguments.
     pub schema: Value,
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Which model of the provider.
+    /// The provider's name of the model.
     pub model: String,
-    /// What it is and how it should answer.
+    /// The system prompt.
     pub system: String,
-    /// What was said so far.
+    /// The messages so far.
     pub messages: Vec<Message>,
-    /// What it may use.
+    /// The tools that it may call.
     pub tools: Vec<Tool>,
-    /// The longest answer.
+    /// The most tokens of the answer.
     pub tokens_max: u32,
 }
 
 /// A piece of an answer, as it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// Words.
+    /// Text.
     Text(String),
-    /// Arguments of a tool, as a piece of JSON.
+    /// Arguments of a call, as a piece of JSON.
     Input(String),
 }
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The model was done.
+    /// It is complete.
     Done,
-    /// It wants to use tools.
+    /// The model waits for the replies to its calls.
     Tools,
-    /// The answer was cut off at its longest.
+    /// It was cut off at the most tokens.
     Length,
-    /// It does not want to answer.
+    /// The model refused to answer.
     Refused,
 }
 
-/// What was used.
+/// Tokens of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Read by the model, those it had read before included.
+    /// Tokens that the model read, also those from a cache.
     pub input: u64,
-    /// Written by the model.
+    /// Tokens that the model wrote.
     pub output: u64,
 }
 
 impl Tokens {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }
@@ -190,26 +190,26 @@ impl Tokens {
     }
 }
 
-/// An answer.
+/// The answer of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// Its pieces, in order.
+pub struct ModelAnswer {
+    /// The content, in order.
     pub parts: Vec<Part>,
     /// Why it ended.
     pub stop: Stop,
-    /// What it took.
+    /// The tokens that it took.
     pub tokens: Tokens,
-    /// Which model answered, as the provider says.
+    /// The model that answered, as the provider names it.
     pub model: String,
 }
 
-impl Answer {
-    /// All words in it.
+impl ModelAnswer {
+    /// Returns all text in it.
     pub fn text(&self) -> String {
         Message { role: Role::Assistant, parts: self.parts.clone() }.text()
     }
 
-    /// The tools it wants to use, in order.
+    /// Returns the calls in it, in order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(call),
@@ -218,22 +218,22 @@ impl Answer {
     }
 }
 
-/// Hears an answer as it arrives.
+/// Receives an answer as it arrives.
 pub trait Listener: Send {
-    /// Takes a piece in; the next is not read before this is done.
-    fn hear(&mut self, delta: Delta) -> impl Future<Output = ()> + Send;
+    /// Receives a piece. The next piece is not read before this returns.
+    fn receive(&mut self, delta: Delta) -> impl Future<Output = ()> + Send;
 }
 
-/// Does not listen.
+/// Ignores the pieces of an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Deaf;
+pub struct IgnoreDeltas;
 
-impl Listener for Deaf {
-    async fn hear(&mut self, _: Delta) {}
+impl Listener for IgnoreDeltas {
+    async fn receive(&mut self, _: Delta) {}
 }
 
 impl Model {
-    /// Whether there is a key to show, or none is needed; without one nothing can be asked.
+    /// Fails if the provider needs a key and there is none.
     pub fn has_key(&self) -> Result<(), ModelError> {
         match self {
             Self::Http(model) => model.has_key(),
@@ -241,12 +241,12 @@ impl Model {
         }
     }
 
-    /// Asks, and passes the answer on as it arrives. Given up when dropped.
+    /// Sends a request, and passes the answer to `listener` as it arrives. Dropping the future cancels it.
     pub async fn ask(
         &self,
         request: &Request,
         listener: &mut impl Listener,
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<ModelAnswer, ModelError> {
         match self {
             Self::Http(model) => model.ask(request, listener).await,
             Self::Scripted(script) => script.ask(request, listener).await,

@@ -18,7 +18,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::budget::{Ledger, Spent};
 use crate::event::{EventSink, PromptEvent};
 use crate::model::{
-    Answer, Cost, Delta, Listener, Message, Model, ModelError, Part, Price, Request, Role, Tokens,
+    Cost, Delta, Listener, Message, Model, ModelAnswer, ModelError, Part, Price, Request, Role,
+    Tokens,
 };
 use crate::runner::{RunError, RunResult, Runner};
 
@@ -212,7 +213,7 @@ pub(crate) struct RequestRun<'a, R> {
 
 impl<R: Runner> RequestRun<'_, R> {
     /// Asks the model once, and adds its answer to the messages.
-    async fn ask_model(&mut self) -> Result<Answer, Abort<R::Error>> {
+    async fn ask_model(&mut self) -> Result<ModelAnswer, Abort<R::Error>> {
         self.billing.ledger.check(self.billing.tenant).map_err(Abort::Spent)?;
         if self.usage.tokens.total() >= self.bounds.tokens {
             return Err(Abort::Tokens);
@@ -342,7 +343,7 @@ impl<'a> Meter<'a> {
 }
 
 impl Listener for Meter<'_> {
-    async fn hear(&mut self, delta: Delta) {
+    async fn receive(&mut self, delta: Delta) {
         let (Delta::Text(text) | Delta::Input(text)) = &delta;
         self.received_bytes += text.len() as u64;
         self.events.send(PromptEvent::Delta(delta)).await;

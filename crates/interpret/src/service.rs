@@ -108,7 +108,7 @@ impl<P: SandboxProvider> PromptRequest<P> {
 /// The conversation of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ConversationRef {
-    /// The request stands alone; its sandbox ends with it.
+    /// No conversation; the sandbox ends with the request.
     #[default]
     None,
     /// The request begins a conversation.

@@ -102,7 +102,7 @@ impl<T: Told> State<T> {
                 LogEvent::Stdout(text) => output(chunk, *id, "stdout", text),
                 LogEvent::Stderr(text) => output(chunk, *id, "stderr", text),
                 LogEvent::Result(bundle) => {
-                    line(chunk, Some(*id), "result", &render::bundle(bundle))
+                    line(chunk, Some(*id), "result", &render::bundle(bundle));
                 }
                 LogEvent::Error(error) => line(chunk, Some(*id), "error", &render::error(error)),
                 LogEvent::Done => line(chunk, Some(*id), "done", &self.told.done()),

@@ -1,4 +1,4 @@
-//! What stands between submitted code and running code: the check by a policy, and approval by a person.
+//! The check of code by a policy, and approval by a person, before code runs.
 //!
 //! Code that the policy blocks never becomes a cell. Code that it asks about waits, outside every queue, until
 //! a person decides or the approval expires. What is approved is the text of one digest, and the digest is

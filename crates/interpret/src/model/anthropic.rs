@@ -6,16 +6,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::error::Words;
+use super::error::ProviderMessage;
 use super::http::Reading;
 use super::{
-    Answer, Call, Delta, Message, ModelError, Part, Reply, Request, Role, Stop, Tokens, Tool, sse,
+    Call, Delta, Message, ModelAnswer, ModelError, Part, Reply, Request, Role, Stop, Tokens, Tool,
+    sse,
 };
 
-/// Blocks of one answer.
+/// The most blocks of one answer.
 const BLOCKS_MAX: usize = 256;
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(request: &Request) -> Value {
     let mut body = json!({
         "model": request.model,
@@ -41,7 +42,7 @@ fn message(message: &Message) -> Value {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    // Plain words travel as plain words, as everybody writes them.
+    // A message of one text is sent as a string, which every server accepts.
     let content = match message.parts.as_slice() {
         [Part::Text(text)] => text.as_str().into(),
         parts => parts.iter().map(block).collect::<Value>(),
@@ -79,7 +80,7 @@ fn reply_block(reply: &Reply) -> Value {
     block
 }
 
-/// A block that is being read.
+/// A block of an answer, read so far.
 #[derive(Debug)]
 enum Block {
     Text(String),
@@ -88,11 +89,11 @@ enum Block {
         name: String,
         input: String,
     },
-    /// Thinking and whatever else there will be: kept as it came, to be sent back.
+    /// Thinking, or an unknown kind: kept unchanged, to be sent back.
     Other(Value),
 }
 
-/// An answer that is being read.
+/// Reads the events of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     blocks: Vec<Block>,
@@ -112,7 +113,7 @@ impl Reading for Reader {
             "message_stop",
             "error",
         ];
-        // Pings, ends of blocks, and events that do not exist yet.
+        // Pings, ends of blocks, and unknown events.
         if !kinds.contains(&event.name.as_str()) {
             return Ok(None);
         }
@@ -141,7 +142,7 @@ impl Reading for Reader {
         self.done
     }
 
-    fn finish(self, request: &Request) -> Result<Answer, ModelError> {
+    fn finish(self, request: &Request) -> Result<ModelAnswer, ModelError> {
         let part = |block: Block| {
             Ok(match block {
                 Block::Text(text) => Part::Text(text),
@@ -154,12 +155,12 @@ impl Reading for Reader {
         let parts: Result<Vec<Part>, ModelError> = self
             .blocks
             .into_iter()
-            // The format does not take back what it sometimes sends.
+            // The format refuses in a request what it sometimes sends in an answer.
             .filter(|block| !matches!(block, Block::Text(text) if text.is_empty()))
             .map(part)
             .collect();
         let model = if self.model.is_empty() { request.model.clone() } else { self.model };
-        Ok(Answer {
+        Ok(ModelAnswer {
             parts: parts?,
             stop: self.stop.unwrap_or(Stop::Done),
             tokens: self.tokens,
@@ -169,7 +170,7 @@ impl Reading for Reader {
 }
 
 impl Reader {
-    /// The last numbers said are the right ones; what was read from a cache was read all the same.
+    /// Sets the numbers of tokens. The last ones of a stream count; tokens from a cache count as read.
     fn count(&mut self, usage: &Value) {
         let number = |name: &str| usage[name].as_u64();
         if let Some(input) = number("input_tokens") {
@@ -227,7 +228,7 @@ impl Reader {
     }
 }
 
-/// Arguments of a tool: nothing is the empty object.
+/// Parses the arguments of a call; an empty text is an empty object.
 pub(super) fn object(text: &str) -> Result<Value, ModelError> {
     if text.trim().is_empty() {
         return Ok(json!({}));
@@ -238,7 +239,7 @@ pub(super) fn object(text: &str) -> Result<Value, ModelError> {
     }
 }
 
-/// Thinking is not heard, so the bound on what is heard does not hold for it; this one does.
+/// Bounds opaque blocks. They are not passed to the listener, so the bound on the answer does not count them.
 fn append(block: &mut Value, name: &str, more: &str) -> Result<(), ModelError> {
     if !block[name].is_string() {
         block[name] = Value::String(String::new());
@@ -261,9 +262,9 @@ fn stop(reason: &str) -> Stop {
     }
 }
 
-/// An error that comes as an event, after the status said that all is well.
+/// Returns the error of an event in a stream that began with status 200.
 fn failure(error: &Value) -> ModelError {
-    let words = Words::new(error["message"].as_str().unwrap_or_default());
+    let words = ProviderMessage::new(error["message"].as_str().unwrap_or_default());
     match error["type"].as_str().unwrap_or_default() {
         "overloaded_error" => ModelError::Busy { status: 529, retry_after: None, words },
         "rate_limit_error" => ModelError::Busy { status: 429, retry_after: None, words },

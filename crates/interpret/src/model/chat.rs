@@ -1,26 +1,26 @@
-//! Chat completions as of OpenAI: the request and its stream of events.
+//! Chat completions of OpenAI: the request and its stream of events.
 //!
-//! Servers that speak it differ in small things; what is not there is taken as empty, and what is
-//! not known is left alone.
+//! Servers with this format differ in details: a missing field is taken as empty, an unknown one is ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::anthropic::object;
-use super::error::Words;
+use super::error::ProviderMessage;
 use super::http::Reading;
 use super::{
-    Answer, Call, Delta, Message, ModelError, Part, Picture, Request, Role, Stop, Tokens, Tool, sse,
+    Call, Delta, Message, ModelAnswer, ModelError, Part, Picture, Request, Role, Stop, Tokens,
+    Tool, sse,
 };
 
-/// Tools used in one answer.
+/// The most calls of one answer.
 const CALLS_MAX: usize = 64;
 
-/// The end of the stream.
+/// The data of the last event of a stream.
 const DONE: &str = "[DONE]";
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(request: &Request, base_url: &str) -> Value {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn body(request: &Request, base_url: &str) -> Value {
     for message in &request.messages {
         add(&mut messages, message);
     }
-    // Its inventor has given the field a new name that many others do not know.
+    // OpenAI has renamed the field; most other servers know the old name only.
     let length =
         if base_url.contains("//api.openai.com") { "max_completion_tokens" } else { "max_tokens" };
     let mut body = json!({
@@ -54,7 +54,7 @@ fn tool(tool: &Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Replies to tools are messages of their own; pictures may only come from the user, after them.
+/// Converts a message. Replies to calls become messages of their own; pictures must be in a user message after them.
 fn add(messages: &mut Vec<Value>, message: &Message) {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -71,7 +71,7 @@ fn add(messages: &mut Vec<Value>, message: &Message) {
                 }));
                 pictures.extend(&reply.pictures);
             }
-            // Another format's, which this one has no place for.
+            // A part of another wire format.
             Part::Opaque(_) => {}
         }
     }
@@ -114,7 +114,7 @@ struct Partial {
     arguments: String,
 }
 
-/// An answer that is being read.
+/// Reads the events of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     text: String,
@@ -136,7 +136,7 @@ impl Reading for Reader {
         if !value["error"].is_null() {
             let error = &value["error"];
             let message = error["message"].as_str().or(error.as_str()).unwrap_or_default();
-            return Err(ModelError::Failed { status: 200, words: Words::new(message) });
+            return Err(ModelError::Failed { status: 200, words: ProviderMessage::new(message) });
         }
         if let Some(model) = value["model"].as_str() {
             model.clone_into(&mut self.model);
@@ -154,7 +154,7 @@ impl Reading for Reader {
         self.done
     }
 
-    fn finish(self, request: &Request) -> Result<Answer, ModelError> {
+    fn finish(self, request: &Request) -> Result<ModelAnswer, ModelError> {
         let tokens = self.tokens.unwrap_or_else(|| self.estimate(request));
         let mut parts = Vec::new();
         if !self.text.is_empty() {
@@ -165,7 +165,7 @@ impl Reading for Reader {
             parts.push(Part::Call(Call { id, name, input: object(&arguments)? }));
         }
         let model = if self.model.is_empty() { request.model.clone() } else { self.model };
-        Ok(Answer { parts, stop: self.stop.unwrap_or(Stop::Done), tokens, model })
+        Ok(ModelAnswer { parts, stop: self.stop.unwrap_or(Stop::Done), tokens, model })
     }
 }
 
@@ -187,9 +187,9 @@ impl Reader {
         }
     }
 
-    /// Takes in a piece of a call; returns what of its arguments came with it.
+    /// Reads a piece of a call; returns the arguments in it.
     fn call(&mut self, call: &Value) -> Result<String, ModelError> {
-        // Some servers send whole calls and do not number them.
+        // Some servers send whole calls without an index.
         let index = call["index"].as_u64().unwrap_or(self.calls.len() as u64);
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         if index > self.calls.len() || index >= CALLS_MAX {
@@ -211,7 +211,7 @@ impl Reader {
         Ok(more)
     }
 
-    /// For servers that do not count: about four bytes to a token. A budget must not be free for them.
+    /// Estimates tokens at four bytes each, for servers that do not count. Their answers must not be free.
     fn estimate(&self, request: &Request) -> Tokens {
         let said: usize = request.messages.iter().map(|message| message.text().len()).sum();
         let written: usize = self.calls.iter().map(|call| call.arguments.len()).sum();

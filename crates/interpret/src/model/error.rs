@@ -1,86 +1,86 @@
-//! Why a model gave no answer, in terms that a caller can act on.
+//! Errors of models, one variant for each thing a caller can act on.
 
 use std::time::Duration;
 
-/// How much of a provider's own words is repeated.
+/// The most characters of a provider's message that an error repeats.
 const WORDS_CHARS_MAX: usize = 300;
 
 /// Why a model gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// There is no key to show.
+    /// There is no key for the provider.
     #[error(
         "no key for the model provider is configured; set SILICA_MODEL_KEY or model.key_file, or \
-         model.key_needed=no for a provider that wants none"
+         model.key_needed=no for a provider that needs none"
     )]
     NoKey,
-    /// The key is wrong, or may not do this.
+    /// The provider refused the key.
     #[error("the model provider refused the key (status {status}){words}")]
     KeyRefused {
-        /// What it answered with.
+        /// The status of the response.
         status: u16,
-        /// Its words.
-        words: Words,
+        /// The message of the provider.
+        words: ProviderMessage,
     },
-    /// There is no such model.
+    /// The provider has no such model.
     #[error("the model provider has no model {model:?}{words}")]
     NoModel {
-        /// Which.
+        /// The model.
         model: String,
-        /// Its words.
-        words: Words,
+        /// The message of the provider.
+        words: ProviderMessage,
     },
-    /// The request is not what the provider takes, for example too long.
+    /// The provider refused the request, for example since it is too long.
     #[error("the model provider refused the request (status {status}){words}")]
     Refused {
-        /// What it answered with.
+        /// The status of the response.
         status: u16,
-        /// Its words.
-        words: Words,
+        /// The message of the provider.
+        words: ProviderMessage,
     },
-    /// Too much was asked, by us or by everybody.
+    /// The provider is overloaded, or the key has used its rate.
     #[error("the model provider is busy (status {status}){words}")]
     Busy {
-        /// What it answered with.
+        /// The status of the response.
         status: u16,
-        /// When to come back, if it said so.
+        /// When to try again, if the provider said so.
         retry_after: Option<Duration>,
-        /// Its words.
-        words: Words,
+        /// The message of the provider.
+        words: ProviderMessage,
     },
     /// The provider failed.
     #[error("the model provider failed (status {status}){words}")]
     Failed {
-        /// What it answered with.
+        /// The status of the response.
         status: u16,
-        /// Its words.
-        words: Words,
+        /// The message of the provider.
+        words: ProviderMessage,
     },
-    /// Nobody is there.
+    /// No connection could be made.
     #[error("the model provider cannot be reached")]
     Unreachable(#[source] reqwest::Error),
-    /// It took too long.
+    /// The provider took too long.
     #[error("the model provider did not answer within {} seconds", .0.as_secs_f64())]
     Slow(Duration),
     /// The connection ended in the middle of the answer.
     #[error("the model's answer broke off in the middle")]
     Cut,
-    /// What came is no answer.
-    #[error("the model provider sent something that is no answer: {0}")]
+    /// The response is not of the expected form.
+    #[error("the model provider sent a malformed answer: {0}")]
     Malformed(String),
-    /// The answer is longer than anything that is of use.
+    /// The answer is too long.
     #[error("the model's answer is longer than {0} bytes")]
     TooLong(usize),
-    /// A script that has nothing more to say.
+    /// The script has no turn left.
     #[error("the script of the model has no turn for this request")]
     ScriptEnded,
 }
 
-/// What a provider said about its refusal: cut, without the key, on one line. Follows a sentence.
+/// The message of a provider, shortened, on one line, without the key. It is shown after a colon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words(String);
+pub struct ProviderMessage(String);
 
-impl Words {
+impl ProviderMessage {
     pub(crate) fn new(text: &str) -> Self {
         let line: String = text
             .chars()
@@ -91,14 +91,14 @@ impl Words {
     }
 }
 
-impl std::fmt::Display for Words {
+impl std::fmt::Display for ProviderMessage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(formatter, ": {}", self.0) }
     }
 }
 
 impl ModelError {
-    /// Its name in JSON and in the audit log.
+    /// Returns its name in JSON and in the audit log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::NoKey => "no_key",
@@ -116,7 +116,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the same request may go better a moment later.
+    /// Returns whether the same request may succeed a moment later.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::Failed { .. } | Self::Unreachable(_) | Self::Cut => true,
@@ -131,7 +131,7 @@ impl ModelError {
         }
     }
 
-    /// When the provider wants to be asked again.
+    /// Returns when to try again, if the provider said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy { retry_after, .. } => *retry_after,

@@ -1,4 +1,4 @@
-//! A provider over HTTP: one request, its answer as a stream, and another try where that may help.
+//! A provider over HTTP: sends a request, reads the answer as a stream, retries where that may help.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use reqwest::{Client, Response, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::error::Words;
-use super::{ANSWER_BYTES_MAX, Answer, Listener, ModelError, Request, retry, sse};
+use super::error::ProviderMessage;
+use super::{ANSWER_BYTES_MAX, Listener, ModelAnswer, ModelError, Request, retry, sse};
 use super::{anthropic, chat};
 use crate::ProviderKey;
 
-/// All bytes of one answer on the wire; each token comes in an event of some hundred bytes.
+/// The most bytes of one answer on the wire. Each token comes in an event of some hundred bytes.
 const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most that is read of a refusal.
+/// The most bytes that are read of an error response.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// How long the rest of a refusal is waited for.
+/// How long the body of an error response is waited for.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The language a provider speaks.
+/// The wire format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Anthropic Messages.
     Anthropic,
-    /// Chat completions as of OpenAI, which many others speak too.
+    /// Chat completions of OpenAI, which many other providers use too.
     Chat,
 }
 
-/// How the key is shown.
+/// The header that carries the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// `x-api-key`.
@@ -43,27 +43,27 @@ pub enum Auth {
 /// How a provider is reached.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// The language it speaks.
+    /// The wire format.
     pub wire: Wire,
-    /// Where it is, without the path of the format itself.
+    /// The base URL, without the path of the wire format.
     pub base_url: String,
-    /// The key; without one nothing is asked unless `key_needed` is off.
+    /// The key; `None` works only with a provider that needs none.
     pub key: Option<ProviderKey>,
-    /// Whether the provider wants a key at all; some on the own machine do not.
+    /// Whether the provider needs a key. A provider on the same machine may need none.
     pub key_needed: bool,
-    /// How the key is shown.
+    /// The header that carries the key.
     pub auth: Auth,
-    /// The version of Anthropic's format.
+    /// The version of Anthropic's wire format.
     pub anthropic_version: String,
-    /// Headers beside our own, which they replace.
+    /// Additional headers; they replace the default headers of the same name.
     pub headers: BTreeMap<String, String>,
     /// How long a connection may take.
     pub connect_max: Duration,
-    /// How long the provider may be silent.
+    /// How long the provider may send nothing.
     pub silence_max: Duration,
-    /// How long an answer may take in all, further tries included.
+    /// How long an answer may take, with all retries.
     pub total_max: Duration,
-    /// How often it is tried again.
+    /// How often a failed request is retried.
     pub retries: u32,
 }
 
@@ -72,41 +72,42 @@ pub struct HttpOptions {
 pub struct HttpModel {
     client: Client,
     url: String,
-    /// Ours, with the key among them; that value is marked as sensitive, so it is not printed either.
+    /// The headers of every request. The key is marked as sensitive, so that it is not printed.
     headers: HeaderMap,
     options: HttpOptions,
 }
 
-/// An answer that is being read.
+/// Reads the events of an answer in one wire format.
 pub(super) trait Reading {
-    /// Takes an event in; tells what of it is to be heard.
+    /// Reads an event; returns the piece of the answer in it.
     fn event(&mut self, event: &sse::Event) -> Result<Option<super::Delta>, ModelError>;
-    /// Whether nothing more has to come.
+    /// Returns whether the answer is complete.
     fn is_done(&self) -> bool;
-    /// Makes an answer of it.
-    fn finish(self, request: &Request) -> Result<Answer, ModelError>;
+    /// Returns the answer.
+    fn finish(self, request: &Request) -> Result<ModelAnswer, ModelError>;
 }
 
-/// A try that failed, and whether anything of it had been heard already.
+/// A failed attempt.
 struct Failure {
     error: ModelError,
-    heard: bool,
+    /// Whether a piece of the answer was passed to the listener already.
+    received: bool,
 }
 
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
-        Self { error, heard: false }
+        Self { error, received: false }
     }
 }
 
 impl HttpModel {
     /// Prepares connections; none is made yet. `Err` names what is wrong with the options.
     pub fn new(options: HttpOptions) -> Result<Self, String> {
-        // Another part of the program may have chosen already; both choices are as good.
+        // The error is that another part of the program has installed one, which serves as well.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .connect_timeout(options.connect_max)
-            // The environment is not ours to read, and a redirect would carry the key elsewhere.
+            // This crate reads no environment, and a redirect would send the key to another server.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()
@@ -119,24 +120,24 @@ impl HttpModel {
             Wire::Chat => format!("{base}/chat/completions"),
         };
         if reqwest::Url::parse(&url).is_err() {
-            return Err("the provider's base URL is no URL".to_owned());
+            return Err("model.base_url is not a valid URL".to_owned());
         }
         let headers = headers(&options)?;
         Ok(Self { client, url, headers, options })
     }
 
-    /// Whether there is a key to show, or none is needed.
+    /// Fails if the provider needs a key and there is none.
     pub(super) fn has_key(&self) -> Result<(), ModelError> {
         let missing = self.options.key.is_none() && self.options.key_needed;
         if missing { Err(ModelError::NoKey) } else { Ok(()) }
     }
 
-    /// Asks until there is an answer, or trying again would not help.
+    /// Sends a request, and retries it while that may help.
     pub(super) async fn ask(
         &self,
         request: &Request,
         listener: &mut impl Listener,
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<ModelAnswer, ModelError> {
         self.has_key()?;
         let end = Instant::now() + self.options.total_max;
         let body = match self.options.wire {
@@ -150,9 +151,9 @@ impl HttpModel {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            // What was heard cannot be unheard: a second answer behind half a first one is no answer.
+            // Not after a piece was passed on: the listener cannot take back the first half of an answer.
             let pause = match retry::pause(&failure.error, attempt, self.options.retries) {
-                Some(pause) if !failure.heard && Instant::now() + pause < end => pause,
+                Some(pause) if !failure.received && Instant::now() + pause < end => pause,
                 _ => return Err(failure.error),
             };
             tracing::info!(reason = failure.error.name(), attempt, "the model is asked again");
@@ -167,7 +168,7 @@ impl HttpModel {
         body: bytes::Bytes,
         end: Instant,
         listener: &mut impl Listener,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ModelAnswer, Failure> {
         let sent = self.client.post(&self.url).headers(self.headers.clone()).body(body).send();
         let until = end.min(Instant::now() + self.options.silence_max);
         let response = match timeout_at(until, sent).await {
@@ -179,7 +180,7 @@ impl HttpModel {
             return Err(self.refusal(request, response).await.into());
         }
         if is_json(&response) {
-            let words = "it came in one piece, and a stream of events was asked for";
+            let words = "it is JSON, but a stream of events was requested";
             return Err(ModelError::Malformed(words.to_owned()).into());
         }
         match self.options.wire {
@@ -199,36 +200,38 @@ impl HttpModel {
         end: Instant,
         listener: &mut impl Listener,
         mut reader: impl Reading,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ModelAnswer, Failure> {
         let mut parser = sse::Parser::default();
-        let (mut heard, mut answer_bytes, mut stream_bytes) = (false, 0, 0);
+        let mut received = false;
+        let mut answer_bytes = 0;
+        let mut stream_bytes = 0;
         while !reader.is_done() {
             let until = end.min(Instant::now() + self.options.silence_max);
             let chunk = match timeout_at(until, response.chunk()).await {
-                Err(_) => return Err(Failure { error: self.slow(end), heard }),
-                Ok(Err(_) | Ok(None)) => return Err(Failure { error: ModelError::Cut, heard }),
+                Err(_) => return Err(Failure { error: self.slow(end), received }),
+                Ok(Err(_) | Ok(None)) => return Err(Failure { error: ModelError::Cut, received }),
                 Ok(Ok(Some(chunk))) => chunk,
             };
             stream_bytes += chunk.len();
             if stream_bytes > STREAM_BYTES_MAX {
-                return Err(Failure { error: ModelError::TooLong(STREAM_BYTES_MAX), heard });
+                return Err(Failure { error: ModelError::TooLong(STREAM_BYTES_MAX), received });
             }
             parser.push(&chunk);
-            while let Some(event) = parser.next().map_err(|error| Failure { error, heard })? {
+            while let Some(event) = parser.next().map_err(|error| Failure { error, received })? {
                 let delta = reader
                     .event(&event)
-                    .map_err(|error| Failure { error: self.redacted(error), heard })?;
+                    .map_err(|error| Failure { error: self.redacted(error), received })?;
                 let Some(delta) = delta else { continue };
                 let (super::Delta::Text(text) | super::Delta::Input(text)) = &delta;
                 answer_bytes += text.len();
                 if answer_bytes > ANSWER_BYTES_MAX {
-                    return Err(Failure { error: ModelError::TooLong(ANSWER_BYTES_MAX), heard });
+                    return Err(Failure { error: ModelError::TooLong(ANSWER_BYTES_MAX), received });
                 }
-                heard = true;
-                listener.hear(delta).await;
+                received = true;
+                listener.receive(delta).await;
             }
         }
-        reader.finish(request).map_err(|error| Failure { error, heard })
+        reader.finish(request).map_err(|error| Failure { error, received })
     }
 
     fn slow(&self, end: Instant) -> ModelError {
@@ -236,14 +239,14 @@ impl HttpModel {
         ModelError::Slow(if over { self.options.total_max } else { self.options.silence_max })
     }
 
-    fn words(&self, text: &str) -> Words {
-        Words::new(&match &self.options.key {
+    fn words(&self, text: &str) -> ProviderMessage {
+        ProviderMessage::new(&match &self.options.key {
             Some(key) => key.redact(text),
             None => text.to_owned(),
         })
     }
 
-    /// A provider may repeat what it was sent.
+    /// Removes the key from an error: a provider may repeat what it was sent.
     fn redacted(&self, error: ModelError) -> ModelError {
         match error {
             ModelError::Failed { status, words } => {
@@ -257,12 +260,12 @@ impl HttpModel {
         let status = response.status();
         let retry_after = retry::retry_after(response.headers());
         let body = tokio::time::timeout(REFUSAL_PATIENCE, read_refusal(response)).await;
-        let told = refusal_words(&body.unwrap_or_default());
-        let words = self.words(&told.message);
+        let response = error_response(&body.unwrap_or_default());
+        let words = self.words(&response.message);
         let status = status.as_u16();
         match status {
             401 | 403 => ModelError::KeyRefused { status, words },
-            _ if told.no_model && matches!(status, 400 | 404) => {
+            _ if response.no_model && matches!(status, 400 | 404) => {
                 ModelError::NoModel { model: request.model.clone(), words }
             }
             429 | 503 | 529 => ModelError::Busy { status, retry_after, words },
@@ -272,14 +275,14 @@ impl HttpModel {
     }
 }
 
-/// Whether a provider has not noticed that it was asked to stream.
+/// Returns whether the provider answered with JSON instead of a stream.
 fn is_json(response: &Response) -> bool {
     let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
 fn unreachable(error: reqwest::Error) -> ModelError {
-    // Its text would name the address, with whatever stands in it.
+    // The URL could contain a secret.
     ModelError::Unreachable(error.without_url())
 }
 
@@ -289,7 +292,7 @@ fn headers(options: &HttpOptions) -> Result<HeaderMap, String> {
     headers.insert("accept", HeaderValue::from_static("text/event-stream"));
     if options.wire == Wire::Anthropic {
         let version = HeaderValue::from_str(&options.anthropic_version)
-            .map_err(|_| "the version of Anthropic's format is no header value".to_owned())?;
+            .map_err(|_| "model.anthropic_version is not a valid header value".to_owned())?;
         headers.insert("anthropic-version", version);
     }
     if let Some(key) = &options.key {
@@ -298,12 +301,12 @@ fn headers(options: &HttpOptions) -> Result<HeaderMap, String> {
             Auth::Bearer => ("authorization", format!("Bearer {}", key.reveal())),
         };
         let mut value = HeaderValue::from_str(&value)
-            .map_err(|_| "the provider's key cannot be sent in a header".to_owned())?;
+            .map_err(|_| "the provider's key is not a valid header value".to_owned())?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     for (name, value) in &options.headers {
-        let bad = || format!("{name:?} cannot be sent as a header");
+        let bad = || format!("model.headers: {name:?} is not a valid header");
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
         let value = HeaderValue::from_str(value).map_err(|_| bad())?;
         headers.insert(name, value);
@@ -313,7 +316,7 @@ fn headers(options: &HttpOptions) -> Result<HeaderMap, String> {
 
 async fn read_refusal(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
-    // What came before it broke off is all there is to tell.
+    // After an error, what was read so far is used.
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
         if body.len() > REFUSAL_BYTES_MAX {
@@ -324,13 +327,14 @@ async fn read_refusal(mut response: Response) -> Vec<u8> {
     body
 }
 
-struct Told {
+/// What an error response says.
+struct ErrorResponse {
     message: String,
     no_model: bool,
 }
 
-/// The words of a refusal. Both formats have `error.message`; gateways have forms of their own.
-fn refusal_words(body: &[u8]) -> Told {
+/// Reads an error response. Both wire formats have `error.message`; gateways have forms of their own.
+fn error_response(body: &[u8]) -> ErrorResponse {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &value["error"];
     let texts = [&error["message"], error, &value["message"], &value["detail"]];
@@ -342,5 +346,5 @@ fn refusal_words(body: &[u8]) -> Told {
         && ["not found", "not exist", "unknown", "no such"]
             .iter()
             .any(|words| lower.contains(words));
-    Told { message, no_model: named || described }
+    ErrorResponse { message, no_model: named || described }
 }

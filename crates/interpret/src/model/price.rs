@@ -1,4 +1,4 @@
-//! What tokens cost.
+//! Prices of tokens.
 
 #[cfg(test)]
 mod tests;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use super::Tokens;
 
-/// What a million tokens cost, read and written, in millionths of a dollar.
+/// The price of a model: dollars per million tokens read and written, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     input: u64,
     output: u64,
 }
 
-/// A text that is no price.
+/// A text that is not a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a price is written as dollars per million tokens read and written, such as 3/15")]
+#[error("a price must be dollars per million tokens read and written, such as 3/15")]
 pub struct PriceError;
 
-/// The most that a million tokens are believed to cost, in dollars.
+/// The highest price of a million tokens, in dollars.
 const DOLLARS_MAX: f64 = 100_000.0;
 
 impl Price {
-    /// What so many tokens cost.
+    /// Returns the cost of tokens.
     pub fn of(self, tokens: Tokens) -> Cost {
         let input = tokens.input.saturating_mul(self.input);
         Cost(input.saturating_add(tokens.output.saturating_mul(self.output)))
@@ -52,13 +52,13 @@ impl std::fmt::Display for Price {
     }
 }
 
-/// Money, in millionths of a millionth of a dollar: the price of one token is a whole number of them.
+/// An amount of money, in units of 10⁻¹² dollars, of which the price of a token is a whole number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// So many dollars; nothing for what is no amount.
+    /// Creates an amount in dollars; zero for a negative or infinite number.
     pub fn dollars(dollars: f64) -> Self {
         Self((dollars.max(0.0) * 1e12) as u64)
     }

@@ -1,4 +1,4 @@
-//! When a request is sent again: how often, and after how long.
+//! Retries of a request: how often, and after what pause.
 
 #[cfg(test)]
 mod tests;
@@ -9,16 +9,16 @@ use reqwest::header::HeaderMap;
 
 use super::ModelError;
 
-/// The first pause; each one after is twice as long.
+/// The first pause; each later one is twice as long as the one before.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 
-/// The longest pause of our own choice.
+/// The longest pause, unless the provider asks for more.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// The longest pause that a provider may ask for; for longer ones nobody waits.
+/// The longest pause that a provider may ask for; a request with a longer one is not retried.
 pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// How long to wait before attempt number `attempt` + 1; `None` to give up.
+/// Returns the pause before attempt number `attempt` + 1; `None` to give up.
 pub(super) fn pause(error: &ModelError, attempt: u32, retries: u32) -> Option<Duration> {
     if attempt >= retries || !error.is_passing() {
         return None;
@@ -29,15 +29,15 @@ pub(super) fn pause(error: &ModelError, attempt: u32, retries: u32) -> Option<Du
     }
 }
 
-/// Between three quarters of a pause and all of it, so that many clients do not come back at once.
+/// Returns between three quarters of a pause and all of it, so that many clients do not retry at once.
 fn jitter(pause: Duration) -> Duration {
     let mut byte = [0; 1];
-    // Without random bytes all come back at once, which is what this makes rarer, and no more.
+    // Without random bytes the pause is the whole one, which only makes collisions likelier.
     let _ = rustix::rand::getrandom(&mut byte, rustix::rand::GetRandomFlags::empty());
     pause.mul_f64(1.0 - f64::from(byte[0]) / 1024.0)
 }
 
-/// What a provider says about when to come back: milliseconds, seconds or a date.
+/// Returns when the provider asks to retry: milliseconds, seconds or a date.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let number = |name: &str| text(name).and_then(|text| text.trim().parse::<f64>().ok());

@@ -3,7 +3,7 @@
 //! ```toml
 //! [[turn]]
 //! when = "Fibonacci"        # used for every request whose last message holds this; optional
-//! text = "print(1)"         # what it says
+//! text = "print(1)"         # the answer
 //! code = "print(1)"         # a call of `execute_python`, for the shape `agent`; optional
 //! ```
 //!
@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Call, Delta, Listener, ModelError, Part, Request, Stop, Tokens};
+use super::{Call, Delta, Listener, ModelAnswer, ModelError, Part, Request, Stop, Tokens};
 use crate::EXECUTE_PYTHON;
 
-/// Turns of one script.
+/// The most turns of one script.
 const TURNS_MAX: usize = 10_000;
 
-/// A file that is no script.
+/// Why a file is not a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// It cannot be read as one.
-    #[error("the script is not what it should be")]
+    /// It is not TOML of the expected form.
+    #[error("the script cannot be read")]
     Syntax(#[from] toml::de::Error),
-    /// It is too long.
-    #[error("a script has at most {TURNS_MAX} turns")]
+    /// It has too many turns.
+    #[error("a script must have at most {TURNS_MAX} turns")]
     TooLong,
 }
 
@@ -58,9 +58,9 @@ struct Turn {
 #[derive(Debug)]
 pub struct Scripted {
     turns: Vec<Turn>,
-    /// The next turn without a condition, by its place among those.
+    /// The index of the next turn among those without a condition.
     next: AtomicUsize,
-    /// How many calls of tools there were, for their ids.
+    /// The number of calls so far, for their ids.
     calls: AtomicUsize,
 }
 
@@ -87,20 +87,20 @@ impl Scripted {
         &self,
         request: &Request,
         listener: &mut impl Listener,
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<ModelAnswer, ModelError> {
         let turn = self.turn(request).ok_or(ModelError::ScriptEnded)?;
         let mut parts = Vec::new();
         if !turn.text.is_empty() {
-            listener.hear(Delta::Text(turn.text.clone())).await;
+            listener.receive(Delta::Text(turn.text.clone())).await;
             parts.push(Part::Text(turn.text.clone()));
         }
         if let Some(code) = &turn.code {
             let input = json!({"code": code});
-            listener.hear(Delta::Input(input.to_string())).await;
+            listener.receive(Delta::Input(input.to_string())).await;
             let id = format!("call_{}", self.calls.fetch_add(1, Ordering::Relaxed));
             parts.push(Part::Call(Call { id, name: EXECUTE_PYTHON.to_owned(), input }));
         }
-        Ok(Answer {
+        Ok(ModelAnswer {
             parts,
             stop: if turn.code.is_some() { Stop::Tools } else { Stop::Done },
             tokens: Tokens { input: turn.input_tokens, output: turn.output_tokens },

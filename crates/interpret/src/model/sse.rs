@@ -1,7 +1,7 @@
-//! Server-sent events from a stream of bytes that nobody vouches for.
+//! Parses server-sent events from an untrusted stream of bytes.
 //!
-//! Events are cut out of the bytes as they come; an event that is too long ends the stream with an
-//! error and never grows memory. What is no UTF-8 is an error too: both wire formats are JSON.
+//! Memory is bounded: an event that is too long ends the stream with an error. Bytes that are not UTF-8 are an error
+//! too, since both wire formats are JSON.
 
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,14 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// Cuts events out of bytes.
+/// An incremental parser.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// What has come and is not used up; never much longer than one event and one chunk.
+    /// Bytes that are not parsed yet; never much longer than one event and one chunk.
     buffer: Vec<u8>,
-    /// How much of the buffer has been used up.
+    /// How many bytes of the buffer are parsed.
     used: usize,
-    /// Where to look on for the end of the line.
+    /// Where the search for the end of the line continues.
     looked: usize,
     event: Event,
     /// Bytes of the event so far.
@@ -36,7 +36,7 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Takes in what came.
+    /// Adds bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.used);
         self.looked -= self.used;
@@ -44,7 +44,7 @@ impl Parser {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event, if there is one.
+    /// Returns the next whole event, if there is one.
     pub(super) fn next(&mut self) -> Result<Option<Event>, ModelError> {
         while let Some((start, end)) = self.line() {
             self.size += end - start + 1;
@@ -60,7 +60,7 @@ impl Parser {
                 continue;
             }
             let Ok(line) = std::str::from_utf8(&self.buffer[start..end]) else {
-                return Err(ModelError::Malformed("an event that is no UTF-8".to_owned()));
+                return Err(ModelError::Malformed("an event is not UTF-8".to_owned()));
             };
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
@@ -73,7 +73,7 @@ impl Parser {
                     self.has_data = true;
                     self.event.data.push_str(value);
                 }
-                // Comments, ids and whatever else there may be.
+                // Comments, ids and unknown fields.
                 _ => {}
             }
         }
@@ -83,7 +83,7 @@ impl Parser {
         Ok(None)
     }
 
-    /// The next whole line, as a range of the buffer without its end.
+    /// Returns the next whole line, as a range of the buffer without the line end.
     fn line(&mut self) -> Option<(usize, usize)> {
         if self.after_return && self.looked < self.buffer.len() {
             self.after_return = false;
@@ -97,7 +97,8 @@ impl Parser {
             self.looked = self.buffer.len();
             return None;
         };
-        let (start, end) = (self.used, self.looked + length);
+        let start = self.used;
+        let end = self.looked + length;
         self.after_return = self.buffer[end] == b'\r';
         self.used = end + 1;
         self.looked = end + 1;

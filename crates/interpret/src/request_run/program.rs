@@ -10,7 +10,7 @@ use super::{Abort, Ending, RequestRun};
 use crate::event::PromptEvent;
 use crate::extract::{ExtractedCode, extract};
 use crate::feedback;
-use crate::model::{Answer, Part, Stop};
+use crate::model::{ModelAnswer, Part, Stop};
 use crate::runner::Runner;
 
 /// What follows from one answer.
@@ -72,7 +72,7 @@ impl<R: Runner> RequestRun<'_, R> {
 
     /// Finds the code in an answer and checks it. Looking for code checks candidates; the one that is chosen is
     /// not checked again.
-    fn code_of(&self, answer: &Answer) -> Result<CheckedCode, Next> {
+    fn code_of(&self, answer: &ModelAnswer) -> Result<CheckedCode, Next> {
         let candidates = RefCell::new(Vec::new());
         let parses = |text: &str| {
             let checked = self.policy.check_code(text);

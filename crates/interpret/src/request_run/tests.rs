@@ -157,8 +157,9 @@ async fn a_good_program_is_run_once() {
 async fn a_failure_goes_back_with_its_traceback() {
     let seen = program(&[BAD, GOOD]).await;
     assert_eq!((ending(&seen), seen.requests), (Ending::Answered, 2));
-    let told = seen.messages[2].text();
-    assert!(told.contains("ValueError: bad") && told.contains("It printed:\nok"), "{told}");
+    let message = seen.messages[2].text();
+    assert!(message.contains("ValueError: bad"), "{message}");
+    assert!(message.contains("It printed:\nok"), "{message}");
 }
 
 #[tokio::test]

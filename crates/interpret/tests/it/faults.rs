@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use silica_interpret::model::{
-    ANSWER_BYTES_MAX, Answer, Auth, Deaf, Delta, HttpModel, Listener, ModelError, Stop, Tokens,
-    Wire,
+    ANSWER_BYTES_MAX, Auth, Delta, HttpModel, IgnoreDeltas, Listener, ModelAnswer, ModelError,
+    Stop, Tokens, Wire,
 };
 
 use crate::provider::{Provider, Reply, anthropic, chat, event};
@@ -21,9 +21,9 @@ fn said(wire: Wire, pieces: &[&str]) -> Vec<String> {
     }
 }
 
-async fn ask(wire: Wire, replies: Vec<Reply>) -> Result<Answer, ModelError> {
+async fn ask(wire: Wire, replies: Vec<Reply>) -> Result<ModelAnswer, ModelError> {
     let provider = Provider::new(replies);
-    model(options(wire, &provider.url)).ask(&request(), &mut Deaf).await
+    model(options(wire, &provider.url)).ask(&request(), &mut IgnoreDeltas).await
 }
 
 fn refusal(status: u16, words: &str) -> Reply {
@@ -36,7 +36,7 @@ fn refusal(status: u16, words: &str) -> Reply {
 struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl Listener for Ear {
-    async fn hear(&mut self, delta: Delta) {
+    async fn receive(&mut self, delta: Delta) {
         let (Delta::Text(text) | Delta::Input(text)) = delta;
         self.0.lock().expect("no panic").push(text);
     }
@@ -59,7 +59,7 @@ async fn an_answer_is_heard_piece_by_piece_and_counted() {
 async fn a_request_says_what_it_should_and_nothing_about_sampling() {
     for wire in WIRES {
         let provider = Provider::new(vec![Reply::Events(said(wire, &["x"]))]);
-        let asked = model(options(wire, &provider.url)).ask(&request(), &mut Deaf).await;
+        let asked = model(options(wire, &provider.url)).ask(&request(), &mut IgnoreDeltas).await;
         asked.expect("an answer");
         let seen = provider.seen().remove(0);
         for field in ["temperature", "top_p", "top_k"] {
@@ -79,7 +79,7 @@ async fn both_headers_for_the_key() {
         let mut options = options(Wire::Anthropic, &provider.url);
         options.auth = auth;
         options.headers.insert("X-Team".to_owned(), "blue".to_owned());
-        model(options).ask(&request(), &mut Deaf).await.expect("an answer");
+        model(options).ask(&request(), &mut IgnoreDeltas).await.expect("an answer");
         let headers = provider.seen().remove(0).headers;
         assert_eq!(headers.get(name), Some(&value));
         assert_eq!(headers.get("x-team").map(String::as_str), Some("blue"));
@@ -93,11 +93,11 @@ async fn without_a_key_nothing_is_sent() {
     let provider = Provider::new(vec![Reply::Events(anthropic(&["x"]))]);
     let mut options = options(Wire::Anthropic, &provider.url);
     options.key = None;
-    let asked = model(options.clone()).ask(&request(), &mut Deaf).await;
+    let asked = model(options.clone()).ask(&request(), &mut IgnoreDeltas).await;
     assert!(matches!(asked, Err(ModelError::NoKey)));
     assert_eq!(provider.seen().len(), 0);
     options.key_needed = false;
-    model(options).ask(&request(), &mut Deaf).await.expect("it needs none");
+    model(options).ask(&request(), &mut IgnoreDeltas).await.expect("it needs none");
 }
 
 #[tokio::test]
@@ -138,11 +138,13 @@ async fn a_busy_provider_is_tried_again_when_it_says_so() {
         let provider = Provider::new(replies);
         let mut options = options(wire, &provider.url);
         options.retries = 2;
-        let answer = model(options.clone()).ask(&request(), &mut Deaf).await.expect("an answer");
+        let answer =
+            model(options.clone()).ask(&request(), &mut IgnoreDeltas).await.expect("an answer");
         assert_eq!((answer.text().as_str(), provider.seen().len()), ("at last", 3));
         let provider = Provider::new(vec![later("3600000")]);
         options.base_url.clone_from(&provider.url);
-        let error = model(options).ask(&request(), &mut Deaf).await.expect_err("an hour is long");
+        let error =
+            model(options).ask(&request(), &mut IgnoreDeltas).await.expect_err("an hour is long");
         assert_eq!(error.retry_after(), Some(Duration::from_hours(1)));
         assert_eq!(provider.seen().len(), 1);
     }
@@ -153,7 +155,7 @@ async fn a_provider_that_is_not_there() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
-    let asked = model(options(Wire::Chat, &url)).ask(&request(), &mut Deaf).await;
+    let asked = model(options(Wire::Chat, &url)).ask(&request(), &mut IgnoreDeltas).await;
     assert!(matches!(asked, Err(ModelError::Unreachable(_))), "{asked:?}");
 }
 
@@ -164,7 +166,7 @@ async fn a_provider_that_says_nothing_is_given_up() {
         let provider = Provider::new(vec![Reply::Silence(said(wire, &["half"])[..2].to_vec())]);
         let mut options = options(wire, &provider.url);
         options.silence_max = Duration::from_millis(300);
-        let asked = model(options).ask(&request(), &mut Deaf).await;
+        let asked = model(options).ask(&request(), &mut IgnoreDeltas).await;
         assert!(matches!(asked, Err(ModelError::Slow(_))), "{asked:?}");
         provider.wait_until_left();
     }
@@ -177,7 +179,7 @@ async fn an_answer_that_breaks_off_is_no_answer_and_not_tried_again() {
         let provider = Provider::new(vec![Reply::Cut(whole[..4].to_vec())]);
         let mut options = options(wire, &provider.url);
         options.retries = 3;
-        let asked = model(options).ask(&request(), &mut Deaf).await;
+        let asked = model(options).ask(&request(), &mut IgnoreDeltas).await;
         assert!(matches!(asked, Err(ModelError::Cut)), "{asked:?}");
         assert_eq!(provider.seen().len(), 1, "half of an answer had been heard");
     }

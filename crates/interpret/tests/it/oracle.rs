@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use silica_interpret::model::{
-    Answer, Auth, Call, Deaf, HttpOptions, Message, Part, Picture, Reply as ToolReply, Request,
-    Role, Stop, Tool, Wire,
+    Auth, Call, HttpOptions, IgnoreDeltas, Message, ModelAnswer, Part, Picture, Reply as ToolReply,
+    Request, Role, Stop, Tool, Wire,
 };
 
 use crate::provider::{Provider, Reply, anthropic, anthropic_end, chat, chat_end, chunk, event};
@@ -28,7 +28,7 @@ fn client(package: &str) -> PathBuf {
             .output()
             .expect("python3 is there");
         assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
-        // Somebody else may have been faster, with the same thing.
+        // Another process may have made the same directory meanwhile.
         let _ = std::fs::rename(&part, &place);
     }
     place
@@ -53,7 +53,7 @@ fn judge(package: &str, wire: &str, url: &str, kwargs: &Value) -> Value {
 }
 
 /// Our answer in the judge's words.
-fn in_words(answer: &Answer, stops: [(Stop, &str); 2]) -> Value {
+fn in_words(answer: &ModelAnswer, stops: [(Stop, &str); 2]) -> Value {
     let calls = answer
         .calls()
         .map(|Call { id, name, input }| json!({"id": id, "name": name, "input": input}));
@@ -84,7 +84,7 @@ impl Case {
             Wire::Chat => "chat",
         };
         let judged = judge(self.package, wire, &options.base_url, kwargs);
-        let answer = model(options).ask(request, &mut Deaf).await.expect("an answer");
+        let answer = model(options).ask(request, &mut IgnoreDeltas).await.expect("an answer");
         assert_eq!(in_words(&answer, self.stops), judged);
         let [theirs, ours] = provider.seen().try_into().expect("two requests");
         assert_eq!((&ours.method, &ours.path), (&theirs.method, &theirs.path));

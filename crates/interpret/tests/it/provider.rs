@@ -1,4 +1,4 @@
-//! A provider on loopback: it says what it is told to say, and remembers what it was asked.
+//! A provider on loopback: sends prepared answers, and remembers its requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

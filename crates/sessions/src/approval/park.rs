@@ -137,9 +137,9 @@ async fn run_approved(
         tracing::error!(approval = %record.id, "the code is not the one that was approved");
         return finish(session, parked, Outcome::Denied, KernelState::Ready);
     }
-    let begin =
+    let write =
         audit::begin_approved_cell(session, &parked.code, &parked.limits, &parked.checked, &record);
-    let begun = match begin {
+    let begun = match write {
         Ok(write) => write.await,
         Err(error) => Err(error),
     };

@@ -15,7 +15,11 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn busy(retry_after: Option<Duration>) -> ModelError {
-    ModelError::Busy { status: 429, retry_after, words: super::super::error::Words::default() }
+    ModelError::Busy {
+        status: 429,
+        retry_after,
+        words: super::super::error::ProviderMessage::default(),
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which turn answers which request.
 
-use super::super::{Deaf, Message, ModelError, Request, Stop};
+use super::super::{IgnoreDeltas, Message, ModelError, Request, Stop};
 use super::{ScriptError, Scripted};
 
 fn request(text: &str) -> Request {
@@ -18,15 +18,15 @@ async fn turns_with_a_condition_stay_and_the_others_are_used_up() {
     let text = "[[turn]]\nwhen = 'sum'\ntext = 'a'\n[[turn]]\ntext = 'b'\ncode = '1'\n";
     let script = Scripted::parse(text).expect("a script");
     for _ in 0..2 {
-        let answer = script.ask(&request("a sum"), &mut Deaf).await.expect("a turn");
+        let answer = script.ask(&request("a sum"), &mut IgnoreDeltas).await.expect("a turn");
         assert_eq!((answer.text().as_str(), answer.stop), ("a", Stop::Done));
     }
-    let answer = script.ask(&request("other"), &mut Deaf).await.expect("a turn");
+    let answer = script.ask(&request("other"), &mut IgnoreDeltas).await.expect("a turn");
     assert_eq!(
         (answer.text().as_str(), answer.stop, answer.calls().count()),
         ("b", Stop::Tools, 1)
     );
-    let ended = script.ask(&request("other"), &mut Deaf).await;
+    let ended = script.ask(&request("other"), &mut IgnoreDeltas).await;
     assert!(matches!(ended, Err(ModelError::ScriptEnded)));
 }
 
