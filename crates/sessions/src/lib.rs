@@ -4,7 +4,7 @@
 //! admitted, recorded in the audit log before it begins and after it ends, and can be followed through its
 //! [`EventLog`]. Nothing here knows of HTTP.
 //!
-//! The integration tests of this crate are `crates/cli/tests/it/server`, since only the binary can start sandboxes.
+//! The integration tests are in `tests/it/server` and `tests/it/sessions`, since only the binary can start sandboxes.
 
 mod approval;
 mod audit;

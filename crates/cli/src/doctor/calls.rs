@@ -4,7 +4,9 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use silica_engine::jail_host::seccomp::{CallAction, ENTERING_ONLY, HIGHEST_KNOWN, RULES, CallRule};
+use silica_engine::jail_host::seccomp::{
+    CallAction, CallRule, ENTERING_ONLY, HIGHEST_KNOWN, RULES,
+};
 
 use crate::show;
 
