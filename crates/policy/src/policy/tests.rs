@@ -91,35 +91,33 @@ fn bad_files_are_refused_with_a_reason() {
     );
     refused(
         "name = 'a b'",
-        &expect![
-            "the policy cannot be read: `name` takes letters, digits, `-` and `_`, at most 64"
-        ],
+        &expect!["invalid policy: `name` must be at most 64 letters, digits, `-` and `_`"],
     );
     refused(
         "name = 'a'\nextends = 'b'",
-        &expect!["`extends` names `b`; there are `strict`, `data` and `open`"],
+        &expect!["`extends` must be `strict`, `data` or `open`, not `b`"],
     );
-    refused(&format!("name = 'a'\n{RULE}why = 'w'"), &expect!["rule `a`: `names` is needed"]);
-    refused(&format!("name = 'a'\n{RULE}names = ['x']"), &expect!["rule `a`: `why` is needed"]);
+    refused(&format!("name = 'a'\n{RULE}why = 'w'"), &expect!["rule `a`: `names` is required"]);
+    refused(&format!("name = 'a'\n{RULE}names = ['x']"), &expect!["rule `a`: `why` is required"]);
     refused(
         "name = 'a'\n[[rule]]\nid = 'x'",
-        &expect!["rule `x`: `kind`, `action` and `severity` are needed"],
+        &expect!["rule `x`: `kind`, `action` and `severity` are required"],
     );
     refused(
         "name = 'a'\n[[rule]]\nid = 'x y'",
-        &expect!["rule `x y`: an id takes letters, digits, `-` and `_`, at most 64"],
+        &expect!["rule `x y`: an id must be at most 64 letters, digits, `-` and `_`"],
     );
     let twice =
         format!("name = 'a'\n{RULE}why = 'w'\nnames = ['x']\n{RULE}why = 'w'\nnames = ['x']");
-    refused(&twice, &expect!["rule `a`: there are two of this id"]);
+    refused(&twice, &expect!["rule `a`: another rule has the same id"]);
     let resource = "name = 'a'\n[[rule]]\nid = 'x'\nkind = 'resource'\nseverity = 'low'\naction = 'warn'\nwhy = 'w'\n";
-    refused(resource, &expect!["rule `x`: `max` is needed"]);
+    refused(resource, &expect!["rule `x`: `max` is required"]);
     refused(
         &format!("{resource}max = 1\nnames = ['y']"),
         &expect!["rule `x`: `y` is none of size, number, steps, pause"],
     );
     let long = format!("name = 'a'\n{RULE}why = '{}'\nnames = ['x']", "w".repeat(2_000));
-    refused(&long, &expect!["rule `a`: `why` and `instead` take 1024 bytes each"]);
+    refused(&long, &expect!["rule `a`: `why` and `instead` must be at most 1024 bytes each"]);
 }
 
 #[test]
