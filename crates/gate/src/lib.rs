@@ -6,7 +6,7 @@
 //! call returns in each child, which is locked in by then. Therefore the gate has no `std`, no
 //! allocation and no libc; it makes raw system calls only, and a step that fails ends the attempt.
 //!
-//! Its tests run real sandboxes: `entering`, `zygote` and `containment` in the integration tests.
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/containment.rs`, `tests/it/jail/forks.rs`.
 #![no_std]
 #![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
 

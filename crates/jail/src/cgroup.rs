@@ -4,8 +4,7 @@
 //! zone's own group and gives it to the zone's user. From then on the zone master makes, limits,
 //! reads and removes one group per sandbox without any privilege on the host.
 //!
-//! The real groups are tested by `limits` and `stock` in the integration tests, and in virtual
-//! machines.
+//! Tests: `tests/it/engine/limits.rs`, `tests/it/jail/ordinary_user.rs`.
 
 pub mod host;
 mod meter;

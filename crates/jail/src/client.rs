@@ -1,5 +1,7 @@
 //! The engine's end of a zone: starting it, exchanging messages with it, and removing what dead
 //! zones have left behind.
+//!
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/leftovers.rs`.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -4,6 +4,8 @@
 //! program, and the messages in which it reports to the engine how that went. They are sent on a
 //! socket that only our own code ever holds: executing the program closes it. So if the socket
 //! closes after `entered`, without `refused`, the program runs.
+//!
+//! Tests: `tests/it/engine/commands.rs`.
 
 #[cfg(test)]
 mod tests;

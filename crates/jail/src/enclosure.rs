@@ -7,7 +7,7 @@
 //! the rest: the inputs, and how much may be written. Then the init drops all privileges, and from
 //! then on it only reaps.
 //!
-//! Its tests run real sandboxes: `failing` and `containment` in the integration tests.
+//! Tests: `tests/it/jail/failing.rs`, `tests/it/jail/containment.rs`.
 
 use std::ffi::CString;
 use std::io;

@@ -4,6 +4,8 @@
 //! The engine holds a [`client::Zone`], the socket to a zone master process ([`zone`]). The master
 //! makes enclosures ([`enclosure`]) and puts processes into them through the gate. See
 //! `ARCHITECTURE.md`.
+//!
+//! Tests: `tests/it/jail/containment.rs`, `tests/it/jail/entering.rs`.
 
 pub mod cgroup;
 pub mod client;

@@ -3,6 +3,8 @@
 //! A call that no rule names fails with EPERM. A call that is newer than this build fails with
 //! ENOSYS, on which libraries fall back to an older one. Only a call of another architecture kills
 //! the process: killing on every unexpected call would end honest programs.
+//!
+//! Tests: `tests/it/jail/containment.rs`.
 
 mod compile;
 mod rules;

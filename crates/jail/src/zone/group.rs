@@ -6,6 +6,8 @@
 //! used again only if no process is in it, if almost no memory is charged to it and if its counters
 //! can be reset; its limits are set anew. On a kernel that does not report all of that, each
 //! sandbox has a new group.
+//!
+//! Tests: `tests/it/jail/stock.rs`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,6 @@
 //! Starting a zone: the last code that runs with the rights of the user who starts Silica.
+//!
+//! Tests: `tests/it/jail/leftovers.rs`, `tests/it/jail/ordinary_user.rs`.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,6 +3,8 @@
 //! Nothing here waits for a guest. An enclosure that is being made, a zygote that forks and a
 //! sandbox that dies are states in tables; packets and SIGCHLD move them on. What the steps do is
 //! in the modules below, by phase: `making`, `entering`, `zygotes`, `commanding`, `dying`.
+//!
+//! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/failing.rs`.
 
 mod commanding;
 mod dying;

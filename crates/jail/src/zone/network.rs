@@ -6,6 +6,8 @@
 //! those of a new one. One packet over loopback, or one failed lookup of an address, is counted,
 //! and the namespace is dropped. What has no counter cannot have changed: a guest has no capability
 //! over its network namespace, so addresses, routes and settings are as they were made.
+//!
+//! Tests: `tests/it/jail/stock.rs`.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,7 @@
 //! Zygotes as the zone master sees them: processes in the template's root that fork on request, are
 //! replaced after a number of forks or minutes, and are started again when they die.
+//!
+//! Tests: `tests/it/jail/forks.rs`.
 
 #[cfg(test)]
 mod tests;
