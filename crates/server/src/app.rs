@@ -9,14 +9,15 @@ use axum::{Router, routing};
 use silica_interpret::Interpreter;
 use silica_sessions::{Observer, Sessions};
 
-use crate::api::{
+use crate::facade::e2b;
+use crate::facade::native::{
     admin, approvals, audit, cells, commands, docs, files, health, interpret, kernels, keys, run,
     sandboxes, stats, templates,
 };
+use crate::http::guard;
+use crate::http::problem::{Code, Problem};
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
-use crate::problem::{Code, Problem};
-use crate::{e2b, gatekeeper};
 
 /// Something of the host that clients may mount by name.
 pub type SharedInput = PathBuf;
@@ -71,7 +72,7 @@ pub fn router(
     };
     let guarded = |routes: Router<App>| {
         routes
-            .layer(axum::middleware::from_fn_with_state(app.clone(), gatekeeper::guard))
+            .layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard))
             .with_state(app.clone())
     };
     let plain = routes()

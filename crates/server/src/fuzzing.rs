@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use silica_domain::{Limits, LimitsMax};
 use silica_store::Timestamp;
 
-use crate::api::{
+use crate::facade::native::{
     approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
 };
-use crate::json;
+use crate::http::json;
 use crate::links::LinkKey;
 
 /// Reads bytes as each type of request, as a body and as a query.

@@ -3,27 +3,18 @@
 //! Every handler parses, calls one operation of `silica-sessions` and renders; none decides anything
 //! itself. Errors leave as [`Problem`]s, and nothing of a user's code or secrets goes into the log.
 
-mod api;
 mod app;
-mod auth;
-mod e2b;
+mod facade;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gatekeeper;
-mod json;
+mod http;
 mod links;
-mod listen;
 mod metrics;
-mod openapi;
-mod problem;
-mod render;
-mod stream;
-mod upload;
 pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;
-pub use listen::{ListenError, Server, Tls};
-pub use problem::{Code, Problem};
-pub use render::containment;
-pub use render::interpret::answered;
+pub use facade::native::render::containment;
+pub use facade::native::render::interpret::answered;
+pub use http::listen::{ListenError, Server, Tls};
+pub use http::problem::{Code, Problem};

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::render;
+use crate::facade::native::render;
 
 /// How often a message is tried.
 const ATTEMPTS_MAX: u32 = 4;

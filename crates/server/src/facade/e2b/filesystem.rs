@@ -1,0 +1,326 @@
+//! Names, directories and watching, as `filesystem.Filesystem` of Connect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use silica_engine::{
+    FileError, FileKind, FileStat, Files, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
+    Parents, Reach, Removal,
+};
+use silica_sessions::{Session, Watching};
+
+use super::access::{Inside, Said};
+use super::frames::{self, Frames};
+use super::paths;
+use super::process::ping;
+use super::refusal::Refusal;
+use crate::app::App;
+use crate::facade::native::files::{moment, work};
+use crate::http::json::Answer;
+use crate::http::problem::{Code, Problem};
+
+type Answered = Result<Response, Refusal>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PathSaid {
+    path: String,
+    depth: u32,
+}
+
+/// Something in a sandbox, as they show it.
+fn entry(path: &str, stat: &FileStat, metadata: &Metadata) -> Value {
+    let (kind, letter) = match stat.kind {
+        FileKind::File => ("FILE_TYPE_FILE", '-'),
+        FileKind::Directory => ("FILE_TYPE_DIRECTORY", 'd'),
+        FileKind::Symlink => ("FILE_TYPE_SYMLINK", 'L'),
+        FileKind::Other => ("FILE_TYPE_UNSPECIFIED", '?'),
+    };
+    let mut value = json!({
+        "name": path.rsplit('/').next().unwrap_or_default(),
+        "type": kind,
+        "path": path,
+        "size": stat.size.to_string(),
+        "mode": stat.mode & 0o777,
+        "permissions": format!("{letter}{}", permissions(stat.mode)),
+        "owner": stat.owner.name(),
+        "group": stat.owner.name(),
+        "modifiedTime": moment(stat.modified).to_string(),
+        "metadata": metadata,
+    });
+    if let Some(target) = &stat.target {
+        value["symlinkTarget"] = target.as_str().into();
+        value["isSymlink"] = true.into();
+    }
+    value
+}
+
+fn permissions(mode: u32) -> String {
+    let letters = ['r', 'w', 'x'].into_iter().cycle().take(9).enumerate();
+    letters.map(|(at, letter)| if mode & (0o400 >> at) != 0 { letter } else { '-' }).collect()
+}
+
+/// What a path names.
+fn look(files: &Files, path: &GuestPath) -> Result<Value, FileError> {
+    Ok(entry(&path.to_string(), &files.stat(path)?, &files.metadata(path)?))
+}
+
+/// `Stat`
+pub(super) async fn stat(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
+    let path = paths::guest(&said.path)?;
+    let entry = work(&session, move |files| look(files, &path)).await?;
+    Ok(Answer(json!({"entry": entry})).into_response())
+}
+
+/// `ListDir`
+pub(super) async fn list(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
+    let (path, depth) = (paths::guest(&said.path)?, said.depth.max(1) as usize);
+    let shown = path.to_string();
+    let listed = work(&session, move |files| {
+        let listing = files.list(&path, depth)?;
+        let described = |path: &str| {
+            GuestPath::parse(path).and_then(|path| files.metadata(&path)).unwrap_or_default()
+        };
+        let entries: Vec<Value> = listing
+            .entries
+            .iter()
+            .map(|listed| entry(&listed.path, &listed.stat, &described(&listed.path)))
+            .collect();
+        Ok((entries, listing.truncated))
+    });
+    let (entries, truncated) = listed.await?;
+    if truncated {
+        return Err(FileError::TooMuch(shown).into());
+    }
+    Ok(Answer(json!({"entries": entries})).into_response())
+}
+
+/// `MakeDir`
+pub(super) async fn make_directory(
+    Inside(session): Inside,
+    Said(said): Said<PathSaid>,
+) -> Answered {
+    let path = paths::guest(&said.path)?;
+    let shown = path.to_string();
+    let (made, entry) = work(&session, move |files| {
+        let made = files.make_directory(&path, Parents::Create)?;
+        Ok((made, look(files, &path)?))
+    })
+    .await?;
+    session.touch_files();
+    match made {
+        Made::Created => Ok(Answer(json!({"entry": entry})).into_response()),
+        Made::Existed => {
+            let words = format!("directory already exists: {shown}");
+            Err(Problem::new(Code::Conflict, words).into())
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MoveSaid {
+    source: String,
+    destination: String,
+}
+
+/// `Move`: makes the directories on the way, and replaces what has the name.
+pub(super) async fn rename(Inside(session): Inside, Said(said): Said<MoveSaid>) -> Answered {
+    let (from, to) = (paths::guest(&said.source)?, paths::guest(&said.destination)?);
+    let entry = work(&session, move |files| {
+        files.stat(&from)?;
+        if let Some((parent, _)) = to.to_string().rsplit_once('/') {
+            files.make_directory(&GuestPath::parse(parent)?, Parents::Create)?;
+        }
+        files.rename(&from, &to, Overwrite::Replace)?;
+        look(files, &to)
+    })
+    .await?;
+    session.touch_files();
+    Ok(Answer(json!({"entry": entry})).into_response())
+}
+
+/// `Remove`: what is not there is removed already.
+pub(super) async fn remove(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
+    let path = paths::guest(&said.path)?;
+    work(&session, move |files| match files.remove(&path, Removal::Tree) {
+        Ok(_) | Err(FileError::Missing(_)) => Ok(()),
+        Err(error) => Err(error),
+    })
+    .await?;
+    session.touch_files();
+    Ok(Answer(json!({})).into_response())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WatchSaid {
+    path: String,
+    recursive: bool,
+    include_entry: bool,
+}
+
+impl WatchSaid {
+    fn reach(&self) -> Reach {
+        if self.recursive { Reach::Tree } else { Reach::Directory }
+    }
+}
+
+/// Something that happened, as they tell it.
+async fn told(session: &Session, root: &GuestPath, notice: Notice, with_entry: bool) -> Value {
+    let kind = match notice.happening {
+        Happening::Created => "EVENT_TYPE_CREATE",
+        Happening::Written => "EVENT_TYPE_WRITE",
+        Happening::Removed => "EVENT_TYPE_REMOVE",
+        Happening::Renamed => "EVENT_TYPE_RENAME",
+        Happening::Changed => "EVENT_TYPE_CHMOD",
+    };
+    let mut event = json!({"name": notice.name, "type": kind});
+    if let (true, Ok(path)) = (with_entry, root.join(&notice.name)) {
+        // What is gone by now has no entry.
+        if let Ok(entry) = work(session, move |files| look(files, &path)).await {
+            event["entry"] = entry;
+        }
+    }
+    event
+}
+
+/// `WatchDir`: told as it happens.
+pub(super) async fn watch(
+    State(app): State<App>,
+    Inside(session): Inside,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    let mut frames = Frames::of(body, app.options.body_bytes_max);
+    let said: WatchSaid =
+        frames.next().await?.ok_or_else(|| Refusal::bad("there is no message"))?;
+    let root = paths::guest(&said.path)?;
+    let watching = session.watch(&root, said.reach()).await?;
+    let watched = Watched {
+        session,
+        root,
+        watching,
+        with_entry: said.include_entry,
+        ping: ping(&headers),
+        stage: Stage::Start,
+    };
+    let pieces = futures_util::stream::unfold(watched, |mut watched| async move {
+        let piece = watched.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), watched))
+    });
+    Ok(frames::stream(pieces))
+}
+
+/// How far a stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Middle,
+    Over,
+}
+
+struct Watched {
+    session: Arc<Session>,
+    root: GuestPath,
+    watching: Watching,
+    with_entry: bool,
+    ping: Duration,
+    stage: Stage,
+}
+
+impl Watched {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut chunk = Vec::new();
+        match self.stage {
+            Stage::Over => return None,
+            Stage::Start => {
+                self.stage = Stage::Middle;
+                frames::message(&mut chunk, &json!({"start": {}}));
+            }
+            Stage::Middle => {
+                let ended = self.session.ended();
+                let next = tokio::time::timeout(self.ping, self.watching.next());
+                tokio::select! {
+                    biased;
+                    next = next => self.write(&mut chunk, next.ok()).await,
+                    () = ended => {
+                        let gone = Refusal::Gone(self.session.id().to_string());
+                        frames::failed(&mut chunk, &gone.in_stream());
+                        self.stage = Stage::Over;
+                    }
+                }
+            }
+        }
+        Some(chunk.into())
+    }
+
+    async fn write(&mut self, chunk: &mut Vec<u8>, next: Option<Result<Notice, FileError>>) {
+        match next {
+            None => frames::message(chunk, &json!({"keepalive": {}})),
+            Some(Ok(notice)) => {
+                let event = told(&self.session, &self.root, notice, self.with_entry).await;
+                frames::message(chunk, &json!({"filesystem": event}));
+            }
+            Some(Err(error)) => {
+                frames::failed(chunk, &Refusal::from(error).in_stream());
+                self.stage = Stage::Over;
+            }
+        }
+    }
+}
+
+/// `CreateWatcher`: gathered until it is asked for.
+pub(super) async fn create_watcher(
+    Inside(session): Inside,
+    Said(said): Said<WatchSaid>,
+) -> Answered {
+    let watcher = session.create_watcher(&paths::guest(&said.path)?, said.reach()).await?;
+    let id =
+        if said.include_entry { format!("{}{WITH_ENTRY}", watcher.id) } else { watcher.id.clone() };
+    Ok(Answer(json!({"watcherId": id})).into_response())
+}
+
+/// Behind the id of a watcher whose events are to say what each is about.
+const WITH_ENTRY: &str = "e";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WatcherSaid {
+    watcher_id: String,
+}
+
+impl WatcherSaid {
+    /// The watcher's own id, and whether entries are wanted.
+    fn split(&self) -> (&str, bool) {
+        match self.watcher_id.strip_suffix(WITH_ENTRY) {
+            Some(id) => (id, true),
+            None => (&self.watcher_id, false),
+        }
+    }
+}
+
+/// `GetWatcherEvents`
+pub(super) async fn events(Inside(session): Inside, Said(said): Said<WatcherSaid>) -> Answered {
+    let (id, with_entry) = said.split();
+    let watcher = session.watcher(id)?;
+    let mut events = Vec::new();
+    for notice in watcher.take()? {
+        events.push(told(&session, &watcher.path, notice, with_entry).await);
+    }
+    Ok(Answer(json!({"events": events})).into_response())
+}
+
+/// `RemoveWatcher`
+pub(super) async fn remove_watcher(
+    Inside(session): Inside,
+    Said(said): Said<WatcherSaid>,
+) -> Answered {
+    session.delete_watcher(said.split().0)?;
+    Ok(Answer(json!({})).into_response())
+}

@@ -1,0 +1,246 @@
+//! What a cell says, as lines of JSON: one object each, ASCII only.
+//!
+//! ASCII, because one client splits lines at characters that JSON lets stand in a text, and the other
+//! decodes each piece that comes over the network for itself.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::Stream;
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+use serde_json::{Map, Value, json};
+use silica_domain::{Bundle, Limit, Outcome, Payload};
+use silica_sessions::{Cell, CellEnd, CellPhase, Event, KernelState, Read, Reader, Text};
+use silica_store::Timestamp;
+
+use crate::facade::native::cells::Leash;
+
+/// A sign of life while nothing is said.
+const PING: Duration = Duration::from_secs(5);
+
+/// How much is put into one write.
+const CHUNK_BYTES: usize = 128 * 1024;
+
+/// What a cell says, from its beginning. Ends with an error if the whole sandbox does, so that the
+/// connection breaks as theirs would.
+pub(super) fn of(cell: Arc<Cell>, leash: Leash) -> impl Stream<Item = io::Result<Bytes>> {
+    let reader = cell.log.read(0);
+    let teller = Teller { cell, reader, over: false, _leash: leash };
+    futures_util::stream::unfold(teller, |mut teller| async move {
+        let chunk = teller.next().await?;
+        Some((chunk, teller))
+    })
+}
+
+struct Teller {
+    cell: Arc<Cell>,
+    reader: Reader,
+    over: bool,
+    _leash: Leash,
+}
+
+impl Teller {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        let mut chunk = Vec::new();
+        // The number of a cell alone is not worth a write: it waits for what follows.
+        let mut worth_a_write = false;
+        while !self.over && chunk.len() < CHUNK_BYTES {
+            let read = match self.reader.try_next() {
+                Poll::Ready(read) => read,
+                Poll::Pending if worth_a_write => break,
+                Poll::Pending => {
+                    let next = tokio::time::timeout(PING, self.reader.next()).await;
+                    let Ok(read) = next else {
+                        line(&mut chunk, &json!({"type": "keepalive"}));
+                        break;
+                    };
+                    read
+                }
+            };
+            let quiet = matches!(read, Some(Read::Event(_, Event::Approval(_) | Event::Start)));
+            worth_a_write |= !quiet;
+            if let Err(broken) = self.write(&mut chunk, read) {
+                self.over = true;
+                return Some(Err(broken));
+            }
+        }
+        (!chunk.is_empty()).then(|| Ok(chunk.into()))
+    }
+
+    fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) -> io::Result<()> {
+        match read {
+            // Their clients have no word for it, and wait.
+            Some(Read::Event(_, Event::Approval(_))) => {}
+            Some(Read::Event(_, Event::Start)) => {
+                let count = self.cell.number();
+                line(chunk, &json!({"type": "number_of_executions", "execution_count": count}));
+            }
+            Some(Read::Event(_, Event::Stdout(text))) => output(chunk, "stdout", &text),
+            Some(Read::Event(_, Event::Stderr(text))) => output(chunk, "stderr", &text),
+            Some(Read::Event(_, Event::Result(bundle))) => line(chunk, &result(&bundle)),
+            Some(Read::Event(_, Event::Error(error))) => {
+                let trace = error.traceback.join("\n");
+                line(chunk, &problem(&error.name, &error.value, &trace));
+            }
+            Some(Read::Event(_, Event::Done)) | None => return self.finish(chunk),
+            // Told to whoever reads too slowly for too long.
+            Some(Read::Gap(events)) => {
+                let words = format!("[{events} pieces of output were dropped]\n");
+                output(chunk, "stderr", &Text::Utf8(words.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, chunk: &mut Vec<u8>) -> io::Result<()> {
+        self.over = true;
+        if let CellPhase::Done(end) = self.cell.phase() {
+            if end.report.outcome == Outcome::SandboxDied {
+                return Err(io::Error::other("the sandbox has ended"));
+            }
+            if let Some(problem) = last_words(&end) {
+                line(chunk, &problem);
+            }
+        }
+        line(chunk, &json!({"type": "end_of_execution"}));
+        Ok(())
+    }
+}
+
+/// Why a cell ended that could not say so itself.
+fn last_words(end: &CellEnd) -> Option<Value> {
+    let explained = end.report.outcome.explain(&end.limits, Limit::field);
+    if end.kernel == KernelState::Restarted {
+        let lost = end.lost.clone().unwrap_or_default();
+        let trace = explained.map_or(lost.clone(), |words| format!("{words}\n{lost}"));
+        return Some(problem("ContextRestarting", "Context was restarted", &trace));
+    }
+    if end.report.error.is_some() {
+        return None;
+    }
+    let name = match end.report.outcome {
+        Outcome::Ok | Outcome::Raised | Outcome::Exited(_) => return None,
+        Outcome::Interrupted => "KeyboardInterrupt",
+        Outcome::TimedOut => "TimeoutError",
+        Outcome::OutOfMemory => "MemoryError",
+        Outcome::Denied => "PermissionError",
+        Outcome::CpuExceeded
+        | Outcome::Crashed(_)
+        | Outcome::Vanished(_)
+        | Outcome::Disconnected
+        | Outcome::SandboxDied => "KernelError",
+    };
+    let words = explained.unwrap_or_default();
+    Some(problem(name, &words, &format!("{name}: {words}")))
+}
+
+fn problem(name: &str, value: &str, traceback: &str) -> Value {
+    json!({"type": "error", "name": name, "value": value, "traceback": traceback})
+}
+
+fn output(chunk: &mut Vec<u8>, stream: &str, text: &Text) {
+    let text = match text {
+        Text::Utf8(text) => (&**text).into(),
+        Text::Bytes(bytes) => String::from_utf8_lossy(bytes),
+    };
+    let at = Timestamp::now().to_string();
+    line(chunk, &json!({"type": stream, "text": text, "timestamp": at}));
+}
+
+/// A result, its representations under the names their clients know.
+fn result(bundle: &Bundle) -> Value {
+    let mut value = Map::new();
+    value.insert("type".to_owned(), "result".into());
+    let mut extra = Map::new();
+    for payload in &bundle.payloads {
+        let shown = representation(payload);
+        match key(&payload.mime) {
+            Some("text") => drop(value.insert("text".to_owned(), unquoted(shown))),
+            Some(key) => drop(value.insert(key.to_owned(), shown)),
+            None => drop(extra.insert(payload.mime.clone(), shown)),
+        }
+    }
+    if !extra.is_empty() {
+        value.insert("extra".to_owned(), extra.into());
+    }
+    value.insert("is_main_result".to_owned(), bundle.main.into());
+    value.into()
+}
+
+fn key(mime: &str) -> Option<&'static str> {
+    Some(match mime {
+        "text/plain" => "text",
+        "text/html" => "html",
+        "text/markdown" => "markdown",
+        "image/svg+xml" => "svg",
+        "image/png" => "png",
+        "image/jpeg" => "jpeg",
+        "application/pdf" => "pdf",
+        "text/latex" => "latex",
+        "application/json" => "json",
+        "application/javascript" => "javascript",
+        "application/vnd.silica.data+json" => "data",
+        "application/vnd.silica.chart+json" => "chart",
+        _ => return None,
+    })
+}
+
+fn representation(payload: &Payload) -> Value {
+    match std::str::from_utf8(&payload.data) {
+        Ok(text) if payload.is_textual() && payload.mime.ends_with("json") => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.into())
+        }
+        Ok(text) if payload.is_textual() => text.into(),
+        _ => STANDARD.encode(&payload.data).into(),
+    }
+}
+
+/// A text as itself and not as Python writes it in code; theirs goes no further than this either.
+fn unquoted(shown: Value) -> Value {
+    let Value::String(text) = &shown else { return shown };
+    let inner = ['\'', '"']
+        .into_iter()
+        .find_map(|quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)));
+    inner.map_or_else(|| text.as_str().into(), Value::from)
+}
+
+fn line(chunk: &mut Vec<u8>, value: &Value) {
+    // Writing to memory cannot fail.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut *chunk, Ascii));
+    chunk.push(b'\n');
+}
+
+/// JSON without a byte above 127.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if fragment.is_ascii() {
+            return CompactFormatter.write_string_fragment(writer, fragment);
+        }
+        let mut units = [0; 2];
+        for character in fragment.chars() {
+            if character.is_ascii() {
+                writer.write_all(&[character as u8])?;
+                continue;
+            }
+            for unit in character.encode_utf16(&mut units) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

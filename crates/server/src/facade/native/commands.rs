@@ -1,0 +1,248 @@
+//! Commands: processes in a sandbox, with their input, signals and terminals.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use silica_engine::TerminalSize;
+use silica_sessions::{Command, CommandPhase, CommandRequest, What};
+
+use super::cells::{After, WAIT_MAX, Wait};
+use super::{seconds, session};
+use crate::app::App;
+use crate::facade::native::render::{self, Detail};
+use crate::http::auth::Caller;
+use crate::http::json::{Answer, Json};
+use crate::http::problem::Problem;
+use crate::http::stream::{self, Told};
+
+/// What is to be run, and how the client wants to hear of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CommandBody {
+    command: Option<String>,
+    arguments: Option<Vec<String>>,
+    env: BTreeMap<String, String>,
+    directory: Option<String>,
+    stdin: bool,
+    timeout_seconds: Option<f64>,
+    background: bool,
+    terminal: Option<TerminalBody>,
+}
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TerminalBody {
+    columns: u16,
+    rows: u16,
+}
+
+impl From<TerminalBody> for TerminalSize {
+    fn from(body: TerminalBody) -> Self {
+        Self { columns: body.columns, rows: body.rows }
+    }
+}
+
+impl CommandBody {
+    pub(crate) fn request(self) -> Result<CommandRequest, Problem> {
+        let what = match (self.command, self.arguments) {
+            (Some(line), None) => What::Line(line),
+            (None, Some(arguments)) if !arguments.is_empty() => What::Program(arguments),
+            _ => return Err(Problem::bad("either command or arguments is needed")),
+        };
+        Ok(CommandRequest {
+            what,
+            environment: self.env,
+            directory: self.directory,
+            stdin: self.stdin,
+            timeout: self.timeout_seconds.map(seconds).transpose()?,
+            terminal: self.terminal.map(Into::into),
+            tag: None,
+        })
+    }
+}
+
+/// A command as its stream tells it.
+struct Teller(Arc<Command>);
+
+impl Told for Teller {
+    fn start(&self) -> Value {
+        json!({"command": self.0.id, "process_id": self.0.process_id()})
+    }
+
+    fn done(&self) -> Value {
+        render::command(&self.0, Detail::Brief)
+    }
+}
+
+/// `POST …/commands`
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Json(body): Json<CommandBody>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let background = body.background;
+    let command = session.run_command(body.request()?).await?;
+    if background {
+        let answer = Answer(render::command(&command, Detail::Full));
+        return Ok((StatusCode::ACCEPTED, answer).into_response());
+    }
+    if stream::wanted(&headers) {
+        let reader = command.log.read(0);
+        let place = format!("/v1/sandboxes/{id}/commands/{}", command.id);
+        return Ok(stream::located(stream::respond(reader, Teller(command)), &place));
+    }
+    let end = command.done().await;
+    app.metrics.stage("command", end.duration);
+    Ok(Answer(render::command(&command, Detail::Full)).into_response())
+}
+
+/// `GET …/commands`
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let commands = session.commands();
+    let commands: Vec<_> =
+        commands.iter().rev().map(|command| render::command(command, Detail::Brief)).collect();
+    Ok(Answer(json!({"commands": commands})).into_response())
+}
+
+/// `GET …/commands/{command}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, command)): Path<(String, String)>,
+    query: Result<Query<Wait>, axum::extract::rejection::QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
+    let command = session(&app, &caller, &id).await?.command(&command)?;
+    if let (Some(wait), CommandPhase::Running) = (query.wait, command.phase()) {
+        // Whether it has ended by then is in the answer.
+        let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), command.done()).await;
+    }
+    Ok(Answer(render::command(&command, Detail::Full)).into_response())
+}
+
+/// `GET …/commands/{command}/events`
+pub(crate) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, command)): Path<(String, String)>,
+    headers: HeaderMap,
+    query: Result<Query<After>, axum::extract::rejection::QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
+    let command = session(&app, &caller, &id).await?.command(&command)?;
+    let reader = command.log.read(stream::last_event(&headers, query.after));
+    Ok(stream::respond(reader, Teller(command)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StdinQuery {
+    #[serde(default)]
+    close: bool,
+}
+
+/// `POST …/commands/{command}/stdin`
+pub(crate) async fn stdin(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, command)): Path<(String, String)>,
+    query: Result<Query<StdinQuery>, axum::extract::rejection::QueryRejection>,
+    mut body: Body,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
+    let command = session(&app, &caller, &id).await?.command(&command)?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::bad("the body ended before it was complete"))?;
+        if let Ok(bytes) = frame.into_data() {
+            app.sessions.admission().upload(&caller.tenant, bytes.len() as u64)?;
+            command.write(&bytes).await?;
+        }
+    }
+    if query.close {
+        command.close_input().await?;
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    signal: Signal,
+}
+
+/// By name or by number.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Signal {
+    Name(String),
+    Number(i32),
+}
+
+/// The signals people send, by their names without SIG.
+const SIGNALS: [(&str, i32); 11] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("USR2", 12),
+    ("TERM", 15),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("WINCH", 28),
+];
+
+impl Signal {
+    fn number(&self) -> Result<i32, Problem> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            Self::Name(name) => {
+                let upper = name.to_ascii_uppercase();
+                let short = upper.strip_prefix("SIG").unwrap_or(&upper);
+                let known = SIGNALS.iter().find(|(name, _)| *name == short);
+                let unknown = || Problem::bad(format!("there is no signal {name:?}"));
+                known.map(|(_, number)| *number).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+/// `POST …/commands/{command}/signal`
+pub(crate) async fn signal(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, command)): Path<(String, String)>,
+    Json(body): Json<SignalBody>,
+) -> Result<Response, Problem> {
+    let command = session(&app, &caller, &id).await?.command(&command)?;
+    command.signal(body.signal.number()?).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST …/commands/{command}/resize`
+pub(crate) async fn resize(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, command)): Path<(String, String)>,
+    Json(body): Json<TerminalBody>,
+) -> Result<Response, Problem> {
+    session(&app, &caller, &id).await?.command(&command)?.resize(body.into())?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,33 @@
+//! Whether the server lives, can work, and what it measured.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::http::json::Answer;
+use crate::http::problem::{Code, Problem};
+
+/// `GET /healthz`
+pub(crate) async fn alive() -> Response {
+    Answer(serde_json::json!({"status": "ok"})).into_response()
+}
+
+/// `GET /readyz`: able to make a sandbox and to record what it does.
+pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
+    if !app.sessions.is_open() {
+        return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
+    }
+    if !app.sessions.engine().is_alive() {
+        return Err(Problem::new(Code::CannotCreate, "the zone process has ended"));
+    }
+    app.sessions.store().audit().head().await?;
+    let ready = app.sessions.engine().ready_count();
+    Ok(Answer(serde_json::json!({"status": "ok", "pool": ready})).into_response())
+}
+
+/// `GET /metrics`
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text(&app.sessions)).into_response()
+}

@@ -1,0 +1,425 @@
+//! Every operation: what it takes, what it answers and how it fails.
+
+use serde_json::json;
+
+use super::parts::{Operation, flag, moment, named, number, operation, text, whole};
+use crate::http::problem::Code;
+
+/// Every operation, group by group.
+pub(super) fn all() -> Vec<Operation> {
+    let groups = [
+        ("Run once", run()),
+        ("Interpret", super::interpret::operations()),
+        ("Sandboxes", sandboxes()),
+        ("Kernels", kernels()),
+        ("Cells", cells()),
+        ("Commands", commands()),
+        ("Files", files()),
+        ("Files", more_files()),
+        ("Files", links()),
+        ("Approvals", super::approvals::operations()),
+        ("Account", account()),
+        ("Administration", administration()),
+        ("Service", service()),
+    ];
+    let tagged = |(tag, group): (&'static str, Vec<Operation>)| {
+        group.into_iter().map(move |operation| operation.under(tag))
+    };
+    groups.into_iter().flat_map(tagged).collect()
+}
+
+/// How making a sandbox can fail.
+pub(super) const MAKING: [Code; 5] = [
+    Code::BadLimit,
+    Code::TemplateNotFound,
+    Code::QuotaExceeded,
+    Code::ShuttingDown,
+    Code::CannotCreate,
+];
+
+fn run() -> Vec<Operation> {
+    let files = [Code::BadPath, Code::NotAFile, Code::Refused, Code::DiskFull, Code::QueueFull];
+    vec![
+        operation("post", "/v1/run", "run", "Run code in a sandbox of its own")
+            .about(
+                "Makes a sandbox, writes the files, runs the code, reads the outputs and ends the \
+                 sandbox. Code that fails is an answer and not an error: look at `outcome`.",
+            )
+            .body("Run")
+            .answers(200, "What came of it", "RunReport")
+            .fails(&MAKING)
+            .fails(&files)
+            .fails(&[Code::PolicyBlocked]),
+    ]
+}
+
+fn sandboxes() -> Vec<Operation> {
+    let (all, one) = ("/v1/sandboxes", "/v1/sandboxes/{sandbox}");
+    let state = text("`running` (if left out), `ended`, `lost`, or several with commas");
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": 100, "default": 100,
+        "description": "How many at most",
+    });
+    let metadata = json!({
+        "name": "metadata", "in": "query", "style": "form", "explode": true,
+        "description": "`metadata.KEY=VALUE`: only those with this metadata; can be given again",
+        "schema": {
+            "type": "object",
+            "patternProperties": {"^metadata\\.": {"type": "string"}},
+            "additionalProperties": false,
+        },
+    });
+    vec![
+        operation("get", all, "listSandboxes", "List own sandboxes")
+            .query("state", state)
+            .query("template", text("Only those of this template"))
+            .query("limit", limit)
+            .query("page", text("From `next_page` of the page before"))
+            .raw_parameter(metadata)
+            .answers(200, "A page of them, without `containment`", "SandboxList"),
+        operation("post", all, "createSandbox", "Create a sandbox")
+            .body("CreateSandbox")
+            .answers(201, "The sandbox", "Sandbox")
+            .fails(&MAKING),
+        operation("get", one, "getSandbox", "Look at a sandbox").answers(
+            200,
+            "The sandbox; also one that has ended",
+            "Sandbox",
+        ),
+        operation("delete", one, "deleteSandbox", "End a sandbox").empty("Nothing of it is left"),
+        operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Let it live longer")
+            .body("ExtendSandbox")
+            .answers(200, "The sandbox", "Sandbox"),
+        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "See what it uses").answers(
+            200,
+            "Now, and over the last hour",
+            "UsageReport",
+        ),
+    ]
+}
+
+fn kernels() -> Vec<Operation> {
+    let (all, one) =
+        ("/v1/sandboxes/{sandbox}/kernels", "/v1/sandboxes/{sandbox}/kernels/{kernel}");
+    let interrupt = "/v1/sandboxes/{sandbox}/kernels/{kernel}/interrupt";
+    let restart = "/v1/sandboxes/{sandbox}/kernels/{kernel}/restart";
+    vec![
+        operation("get", all, "listKernels", "List kernels").answers(
+            200,
+            "The kernels",
+            "KernelList",
+        ),
+        operation("post", all, "createKernel", "Create a kernel")
+            .body("CreateKernel")
+            .answers(201, "The kernel", "Kernel")
+            .fails(&[Code::QuotaExceeded, Code::CannotCreate]),
+        operation("get", one, "getKernel", "Look at a kernel").answers(200, "It", "Kernel"),
+        operation("delete", one, "deleteKernel", "End a kernel").empty("It has ended"),
+        operation("post", interrupt, "interruptKernel", "Interrupt whatever it runs")
+            .empty("Also when it runs nothing"),
+        operation("post", restart, "restartKernel", "Start its interpreter again")
+            .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
+            .answers(200, "The kernel", "Kernel"),
+    ]
+}
+
+fn cells() -> Vec<Operation> {
+    let (all, one) = ("/v1/sandboxes/{sandbox}/cells", "/v1/sandboxes/{sandbox}/cells/{cell}");
+    let interrupt = "/v1/sandboxes/{sandbox}/cells/{cell}/interrupt";
+    let extend = "/v1/sandboxes/{sandbox}/cells/{cell}/extend";
+    vec![
+        operation("get", all, "listCells", "List the last cells").answers(200, "Cells", "CellList"),
+        operation("post", all, "createCell", "Run code in a kernel")
+            .about(
+                "Waits for the end; with `Accept: text/event-stream` streams events; with \
+                 `background` answers at once. Code that fails is an answer and not an error: look \
+                 at `outcome`.",
+            )
+            .header("Accept", text("`text/event-stream` for a stream of events"))
+            .body("CreateCell")
+            .answers(200, "The cell when it is done, or its events", "Cell")
+            .or_events(200, "CellEvents")
+            .answers(202, "The cell, which runs in the background or waits for a person", "Cell")
+            .fails(&[
+                Code::PolicyBlocked,
+                Code::KernelNotFound,
+                Code::QueueFull,
+                Code::QuotaExceeded,
+            ])
+            .fails(&[Code::ShuttingDown]),
+        operation("get", one, "getCell", "Look at a cell")
+            .query("wait", number("Wait so many seconds for its end, at most 300"))
+            .answers(200, "As it stands", "Cell"),
+        events("/v1/sandboxes/{sandbox}/cells/{cell}/events", "watchCell", "CellEvents"),
+        operation("post", interrupt, "interruptCell", "Interrupt a cell")
+            .about("`KeyboardInterrupt` in that cell and no other.")
+            .empty("It is told")
+            .fails(&[Code::CellEnded]),
+        operation("post", extend, "extendCell", "Give a cell more time")
+            .body("ExtendCell")
+            .answers(200, "What it may take now", "CellExtended")
+            .fails(&[Code::CellEnded]),
+    ]
+}
+
+fn events(path: &'static str, id: &'static str, schema: &str) -> Operation {
+    let content = json!({"text/event-stream": {"schema": named(schema)}});
+    operation("get", path, id, "Stream events from the start")
+        .about("Ends with what it tells of.")
+        .header("Last-Event-ID", whole("The last event that has been seen"))
+        .query("after", whole("The same, for clients that cannot set the header"))
+        .answer(200, json!({"description": "Events", "content": content}))
+}
+
+fn commands() -> Vec<Operation> {
+    let all = "/v1/sandboxes/{sandbox}/commands";
+    let one = "/v1/sandboxes/{sandbox}/commands/{command}";
+    let stdin = "/v1/sandboxes/{sandbox}/commands/{command}/stdin";
+    let signal = "/v1/sandboxes/{sandbox}/commands/{command}/signal";
+    let resize = "/v1/sandboxes/{sandbox}/commands/{command}/resize";
+    vec![
+        operation("get", all, "listCommands", "List commands").answers(
+            200,
+            "Commands",
+            "CommandList",
+        ),
+        operation("post", all, "createCommand", "Run a command")
+            .about(
+                "Waits for the end; with `Accept: text/event-stream` streams events; with \
+                 `background` answers at once.",
+            )
+            .header("Accept", text("`text/event-stream` for a stream of events"))
+            .body("CreateCommand")
+            .answers(200, "The command when it is done, or its events", "Command")
+            .or_events(200, "CommandEvents")
+            .answers(202, "The command, which runs in the background", "Command")
+            .fails(&[Code::NotApprovable, Code::CannotStart, Code::QueueFull, Code::QuotaExceeded])
+            .fails(&[Code::CannotCreate, Code::ShuttingDown]),
+        operation("get", one, "getCommand", "Look at a command")
+            .query("wait", number("Wait so many seconds for its end, at most 300"))
+            .answers(200, "As it stands", "Command"),
+        events(
+            "/v1/sandboxes/{sandbox}/commands/{command}/events",
+            "watchCommand",
+            "CommandEvents",
+        ),
+        operation("post", stdin, "writeStdin", "Write to its input")
+            .query("close", flag("Close the input after this"))
+            .raw_body("application/octet-stream", "What it reads, as it is")
+            .empty("It is written")
+            .fails(&[Code::CommandEnded]),
+        operation("post", signal, "signalCommand", "Send a signal to its process group")
+            .body("Signal")
+            .empty("It is sent")
+            .fails(&[Code::CommandEnded]),
+        operation("post", resize, "resizeTerminal", "Change the size of its terminal")
+            .body("TerminalSize")
+            .empty("It is changed")
+            .fails(&[Code::CommandEnded]),
+    ]
+}
+
+const BYTES: &str = "application/octet-stream";
+const TAR: &str = "application/x-tar";
+
+fn files() -> Vec<Operation> {
+    let files = "/v1/sandboxes/{sandbox}/files";
+    vec![
+        operation("get", files, "listFiles", "List a directory")
+            .on_path("The directory", "/workspace")
+            .query("depth", whole("How many levels; 1 if left out"))
+            .answers(200, "What is in it", "Listing")
+            .fails(&[Code::FileNotFound, Code::NotADirectory, Code::TooLarge]),
+        operation("delete", files, "removeFile", "Remove a file or a whole directory")
+            .on_path("What is to go", "data.csv")
+            .empty("It is gone")
+            .fails(&[Code::FileNotFound, Code::Conflict, Code::TooLarge]),
+        operation("get", "/v1/sandboxes/{sandbox}/files/stat", "statFile", "Look at one")
+            .on_path("The file or directory", "data.csv")
+            .answers(200, "It", "Entry")
+            .fails(&[Code::FileNotFound]),
+        download(operation(
+            "get",
+            "/v1/sandboxes/{sandbox}/files/content",
+            "readFile",
+            "Read a file",
+        ))
+        .on_path("The file", "data.csv"),
+        upload(operation(
+            "put",
+            "/v1/sandboxes/{sandbox}/files/content",
+            "writeFile",
+            "Write a file",
+        ))
+        .on_path("Where; parents are made", "data.csv")
+        .query(
+            "mode",
+            json!({
+                "type": "string", "pattern": "^[0-7]{1,4}$", "default": "644",
+                "description": "Its permissions, octal, at most 777",
+            }),
+        ),
+    ]
+}
+
+fn more_files() -> Vec<Operation> {
+    let written = [Code::NotAFile, Code::NotADirectory, Code::TooLarge, Code::DiskFull];
+    vec![
+        operation(
+            "post",
+            "/v1/sandboxes/{sandbox}/files/directory",
+            "makeDirectory",
+            "Make a directory",
+        )
+        .body("MakeDirectory")
+        .answers(200, "It was there", "Entry")
+        .answers(201, "It is made", "Entry")
+        .fails(&[Code::BadPath, Code::Refused, Code::Conflict])
+        .fails(&written),
+        operation(
+            "post",
+            "/v1/sandboxes/{sandbox}/files/move",
+            "moveFile",
+            "Move a file or directory",
+        )
+        .body("MoveFile")
+        .answers(200, "It, where it is now", "Entry")
+        .fails(&[Code::BadPath, Code::FileNotFound, Code::Refused, Code::Conflict])
+        .fails(&written),
+        operation(
+            "get",
+            "/v1/sandboxes/{sandbox}/files/archive",
+            "readArchive",
+            "Read a directory as a tar archive",
+        )
+        .on_path("The directory", "/workspace")
+        .sends(200, "The archive", TAR)
+        .fails(&[Code::FileNotFound, Code::NotADirectory]),
+        operation(
+            "put",
+            "/v1/sandboxes/{sandbox}/files/archive",
+            "unpackArchive",
+            "Unpack a tar archive into a directory",
+        )
+        .on_path("The directory", "/workspace")
+        .raw_body(TAR, "The archive, not compressed")
+        .answers(200, "What became of it", "Unpacked")
+        .fails(&[Code::Conflict])
+        .fails(&written),
+        operation(
+            "post",
+            "/v1/sandboxes/{sandbox}/files/link",
+            "makeLink",
+            "Make a link to a file that works without a key",
+        )
+        .body("MakeLink")
+        .answers(200, "The link", "Link")
+        .fails(&[Code::BadPath]),
+    ]
+}
+
+fn download(operation: Operation) -> Operation {
+    operation
+        .header("Range", text("One range of bytes, for example `bytes=0-99`"))
+        .sends(200, "The bytes", BYTES)
+        .sends(206, "The bytes of the range", BYTES)
+        .fails(&[Code::FileNotFound, Code::NotAFile, Code::Refused, Code::BadRange])
+}
+
+fn upload(operation: Operation) -> Operation {
+    operation
+        .about("The body becomes the file when it is complete; until then nothing changes.")
+        .raw_body(BYTES, "The bytes")
+        .answers(200, "It was there and is replaced", "Entry")
+        .answers(201, "It is new", "Entry")
+        .fails(&[Code::NotAFile, Code::NotADirectory, Code::Refused])
+        .fails(&[Code::TooLarge, Code::DiskFull])
+}
+
+fn links() -> Vec<Operation> {
+    let link = "/v1/links/{token}";
+    let lost =
+        [Code::SandboxNotFound, Code::SandboxEnded, Code::RateLimited, Code::StoreUnavailable];
+    vec![
+        download(operation("get", link, "readLink", "Read the file of a link")).open().fails(&lost),
+        upload(operation("put", link, "writeLink", "Write the file of a link")).open().fails(&lost),
+    ]
+}
+
+fn account() -> Vec<Operation> {
+    let limit = json!({
+        "type": "integer", "minimum": 0, "default": 100,
+        "description": "How many at most; never more than 1000",
+    });
+    vec![
+        operation("get", "/v1/templates", "listTemplates", "List templates").answers(
+            200,
+            "What sandboxes can start from",
+            "TemplateList",
+        ),
+        operation("get", "/v1/templates/{name}", "getTemplate", "Look at a template")
+            .answers(200, "It", "Template"),
+        operation("get", "/v1/stats", "getStats", "See own numbers and quota")
+            .answers(200, "Numbers", "Stats"),
+        operation("get", "/v1/audit", "searchAudit", "Search what was run")
+            .about("An admin key sees everybody's.")
+            .query("sandbox", text("In this sandbox"))
+            .query("outcome", text("With this outcome, or `unfinished`"))
+            .query("text", text("With this text in the code"))
+            .query("since", moment("Begun then or later"))
+            .query("until", moment("Begun before"))
+            .query("limit", limit)
+            .answers(200, "Executions, newest first", "ExecutionList"),
+    ]
+}
+
+fn administration() -> Vec<Operation> {
+    vec![
+        operation("get", "/v1/audit/verify", "verifyAudit", "Check the audit log's chain").answers(
+            200,
+            "Whether it is whole",
+            "AuditVerdict",
+        ),
+        operation("get", "/v1/keys", "listKeys", "List keys").answers(200, "Every key", "KeyList"),
+        operation("post", "/v1/keys", "createKey", "Make a key").body("CreateKey").answers(
+            201,
+            "The key and its secret, this once",
+            "NewKey",
+        ),
+        operation("delete", "/v1/keys/{id}", "revokeKey", "Revoke a key")
+            .empty("It is worth nothing any more"),
+        operation("get", "/v1/admin/sandboxes", "watchSandboxes", "See every live sandbox")
+            .about("Everybody's, with owners and what each uses now. `silica top` shows it.")
+            .answers(200, "All of them", "WatchedSandboxList"),
+    ]
+    .into_iter()
+    .map(Operation::admin)
+    .collect()
+}
+
+fn service() -> Vec<Operation> {
+    let broken = [Code::ShuttingDown, Code::CannotCreate, Code::StoreUnavailable];
+    let metrics = "application/openmetrics-text";
+    vec![
+        operation("get", "/healthz", "isAlive", "Tell whether the server lives")
+            .answers(200, "It does", "Alive"),
+        operation("get", "/readyz", "isReady", "Tell whether the server can make sandboxes")
+            .answers(200, "It can", "Ready")
+            .fails(&broken),
+        operation("get", "/metrics", "getMetrics", "Numbers for Prometheus")
+            .sends(200, "Numbers", metrics),
+        operation("get", "/openapi.json", "getDocument", "This document").sends(
+            200,
+            "OpenAPI 3.1",
+            "application/json",
+        ),
+        operation("get", "/docs", "getPage", "This document as a page").sends(
+            200,
+            "HTML",
+            "text/html",
+        ),
+    ]
+    .into_iter()
+    .map(Operation::open)
+    .collect()
+}

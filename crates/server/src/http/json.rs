@@ -1,0 +1,83 @@
+//! Bodies: read to a bound, then parsed strictly into a type.
+
+#[cfg(test)]
+mod tests;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::http::problem::{Code, Problem};
+
+/// The most a JSON body may hold; in the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyMax(pub(crate) usize);
+
+/// A JSON body. No body at all is the same as `{}`.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let max = request.extensions().get::<BodyMax>().map_or(0, |max| max.0);
+        parse(&read(request.into_body(), max).await?).map(Self)
+    }
+}
+
+/// Parses a whole body.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let text = if bytes.is_empty() { b"{}" } else { bytes };
+    // Fields by position are nobody's wish, and break when a field is added.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::bad("the body must be a JSON object"));
+    }
+    serde_json::from_slice(text).map_err(|error| {
+        let place = place::<T>(text).map(|place| format!("{place}: ")).unwrap_or_default();
+        Problem::bad(format!("the body is not what is expected here: {place}{error}"))
+    })
+}
+
+/// The longest place that is told; keys of the client's own may be longer.
+const PLACE_CHARS_MAX: usize = 100;
+
+/// Where in a body that cannot be parsed the fault is, such as `files[0].path`.
+fn place<T: DeserializeOwned>(text: &[u8]) -> Option<String> {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut parser).err()?;
+    let place = error.path().to_string();
+    let is_known = !matches!(place.as_str(), "." | "?");
+    (is_known && place.len() <= PLACE_CHARS_MAX).then_some(place)
+}
+
+/// Reads a body to its end, unless it is longer than `max`.
+pub(crate) async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Problem::new(Code::TooLarge, format!("the body is longer than {max} bytes")))
+        }
+        Err(_) => Err(Problem::bad("the body ended before it was complete")),
+    }
+}
+
+/// An answer in JSON.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "an answer is no JSON");
+                Problem::new(Code::Internal, "the answer could not be written").into_response()
+            }
+        }
+    }
+}
