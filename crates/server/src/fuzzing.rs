@@ -16,19 +16,19 @@ use crate::links::LinkKey;
 
 /// Reads bytes as each type of request, as a body and as a query.
 pub fn request(data: &[u8]) {
-    body::<sandboxes::CreateBody>(data);
-    body::<sandboxes::ExtendBody>(data);
+    body::<sandboxes::CreateSandboxBody>(data);
+    body::<sandboxes::ExtendSandboxBody>(data);
     body::<run::RunBody>(data);
     body::<cells::CellBody>(data);
-    body::<cells::ExtendBody>(data);
+    body::<cells::ExtendCellBody>(data);
     body::<commands::CommandBody>(data);
     body::<commands::SignalBody>(data);
     body::<files::DirectoryBody>(data);
     body::<files::MoveBody>(data);
     body::<files::LinkBody>(data);
-    body::<keys::CreateBody>(data);
-    body::<kernels::CreateBody>(data);
-    body::<interpret::SimpleBody>(data);
+    body::<keys::CreateKeyBody>(data);
+    body::<kernels::CreateKernelBody>(data);
+    body::<interpret::PromptBody>(data);
     body::<interpret::InterpretBody>(data);
     limits(data);
     let Ok(text) = std::str::from_utf8(data) else { return };

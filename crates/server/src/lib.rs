@@ -1,9 +1,11 @@
-//! HTTP in front of the sessions: the native API, who may use it, and what is measured.
+//! HTTP in front of the sessions: the facades, authentication, and metrics.
 //!
-//! Every handler parses, calls one operation of `silica-sessions` and renders; none decides anything
-//! itself. Errors leave as [`Problem`]s, and nothing of a user's code or secrets goes into the log.
+//! `dispatch` chooses the facade of a request. A handler parses the request, calls `silica-sessions`,
+//! in a few cases its store, and renders the result; it decides nothing itself. Errors are
+//! [`Problem`]s, and neither a user's code nor secrets go into the log.
 
 mod app;
+mod dispatch;
 mod facade;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -14,7 +16,6 @@ pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;
-pub use facade::native::render::containment;
-pub use facade::native::render::interpret::answered;
+pub use facade::native::wire::{EngineRun, check_report, interpretation, run_report};
 pub use http::listen::{ListenError, Server, Tls};
 pub use http::problem::{Code, Problem};

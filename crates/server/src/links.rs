@@ -28,18 +28,18 @@ pub(crate) struct Link {
 /// What a token gives a right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Files and commands.
-    Inside,
-    /// Code.
-    Code,
+    /// E2B's service for files and commands.
+    Envd,
+    /// E2B's service for code.
+    Interpreter,
 }
 
 impl Purpose {
     /// What is sealed. No link has a colon in what is sealed of it.
     fn text(self, sandbox: &str) -> String {
         match self {
-            Self::Inside => format!("inside:{sandbox}"),
-            Self::Code => format!("code:{sandbox}"),
+            Self::Envd => format!("inside:{sandbox}"),
+            Self::Interpreter => format!("code:{sandbox}"),
         }
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
-use serde_json::json;
+use serde::Serialize;
 use sha2::Sha256;
 use silica_store::approvals::ApprovalRecord;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::facade::native::render;
+use crate::facade::native::wire::approval::ApprovalSummary;
 
 /// How often a message is tried.
 const ATTEMPTS_MAX: u32 = 4;
@@ -82,6 +82,13 @@ async fn run(hook: Arc<Webhook>, mut news: Receiver<ApprovalRecord>) {
     }
 }
 
+/// What the address receives.
+#[derive(Serialize)]
+struct Message<'a> {
+    event: &'a str,
+    approval: ApprovalSummary,
+}
+
 struct Webhook {
     client: reqwest::Client,
     options: WebhookOptions,
@@ -90,7 +97,8 @@ struct Webhook {
 impl Webhook {
     async fn deliver(&self, record: &ApprovalRecord) {
         let event = format!("approval.{}", record.state.name());
-        let body = json!({"event": event, "approval": render::approval_record(record)}).to_string();
+        let message = Message { event: &event, approval: record.into() };
+        let body = serde_json::to_string(&message).unwrap_or_default();
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.attempt(&body).await {

@@ -1,115 +1,93 @@
-//! E2B's own clients, served as they are: parses what they say, calls the sessions, renders as they
-//! expect it. Decides nothing.
+//! A facade for E2B's own clients, unchanged. Decides nothing itself.
 //!
-//! Three services of theirs share our one port. The control plane is told by its paths; the other two
-//! live inside their sandboxes and are told by a header that names their port. What each says when it
-//! refuses has a form of its own (`refusal`).
+//! Four services of E2B share this server's one port. Requests to the services inside a sandbox name
+//! its port in a header; the control plane is recognised by its paths. Each service has its own form
+//! of errors (`error`).
 
 mod access;
 mod control;
 mod envd;
+mod error;
 mod files;
 mod filesystem;
 mod frames;
 mod interpreter;
-mod lent;
 mod lines;
 mod paths;
 mod process;
-mod refusal;
 mod sandbox;
 
-use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::http::Uri;
-use axum::http::uri::PathAndQuery;
 use axum::response::Response;
-use tower::ServiceExt;
 
 use crate::app::App;
-use refusal::{Refusal, Shape};
+use crate::dispatch::{Facade, Mount};
+use crate::http::dialect::Dialect;
+use crate::http::problem::Problem;
+use error::{E2bError, ErrorShape};
 
-/// Names the sandbox a request is for.
+/// The header that names the sandbox of a request.
 const SANDBOX_ID: &str = "e2b-sandbox-id";
-/// Names the port inside it.
+/// The header that names the port inside the sandbox.
 const SANDBOX_PORT: &str = "e2b-sandbox-port";
-/// Where their service for files and commands listens.
+/// The port of the service for files and commands.
 const ENVD_PORT: &str = "49983";
-/// Where their service for code listens.
+/// The port of the service for code.
 const INTERPRETER_PORT: &str = "49999";
 
-/// The routes that are told by their paths: the control plane, and what reaches files without naming a
-/// sandbox.
-pub(crate) fn routes() -> Router<App> {
-    control::routes().merge(envd::routes())
+/// Paths of requests that carry no port: the control plane's, and those of clients that reach files
+/// and commands by a token alone.
+const PATHS: &[&str] = &[
+    "/sandboxes",
+    "/v2/sandboxes",
+    "/v3/templates",
+    "/templates",
+    "/snapshots",
+    "/files",
+    "/health",
+    "/process.Process",
+    "/filesystem.Filesystem",
+];
+
+/// One of E2B's services.
+#[derive(Clone, Copy, Debug)]
+enum Service {
+    /// Sandboxes, and what is inside them. Clients may name a sandbox to the control plane too, so
+    /// both have the same routes.
+    Control,
+    /// Code.
+    Interpreter,
+    /// Every other port of a sandbox.
+    ClosedPort,
 }
 
-/// Puts the routes that are told by a header beside all others.
-pub(crate) fn beside(plain: Router, guarded: impl Fn(Router<App>) -> Router) -> Router {
-    let doors = Doors {
-        plain,
-        // Some clients name a sandbox to the control plane as well.
-        envd: guarded(routes().fallback(nothing_here)),
-        interpreter: guarded(interpreter::routes().fallback(nothing_here)),
-        closed: guarded(Router::new().fallback(control::closed_port)),
-    };
-    Router::new().fallback(move |request: Request| {
-        let doors = doors.clone();
-        async move { doors.pass(request).await }
-    })
+/// Returns the services with the requests that each takes.
+pub(crate) fn services() -> Vec<(Mount, Arc<dyn Facade>)> {
+    let port = |value| Mount::Header { name: SANDBOX_PORT, value };
+    vec![
+        (port(ENVD_PORT), Arc::new(Service::Control)),
+        (port(INTERPRETER_PORT), Arc::new(Service::Interpreter)),
+        (Mount::AnyHeader(SANDBOX_PORT), Arc::new(Service::ClosedPort)),
+        (Mount::Paths(PATHS), Arc::new(Service::Control)),
+    ]
 }
 
-async fn nothing_here() -> Response {
-    Refusal::missing("there is nothing at this address").render(Shape::Number)
-}
-
-#[derive(Clone)]
-struct Doors {
-    plain: Router,
-    envd: Router,
-    interpreter: Router,
-    closed: Router,
-}
-
-impl Doors {
-    async fn pass(&self, mut request: Request) -> Response {
-        if let Some(uri) = without_double_slashes(request.uri()) {
-            *request.uri_mut() = uri;
-        }
-        let port = request.headers().get(SANDBOX_PORT).map(|port| port.to_str().unwrap_or(""));
-        let door = match port {
-            None => &self.plain,
-            Some(ENVD_PORT) => &self.envd,
-            Some(INTERPRETER_PORT) => &self.interpreter,
-            Some(_) => &self.closed,
-        };
-        let answer: Result<Response, Infallible> = door.clone().oneshot(request).await;
-        match answer {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+impl Dialect for Service {
+    fn refuse(&self, problem: &Problem, _request_id: &str) -> Response {
+        E2bError::Problem(problem.clone()).render(ErrorShape::Number)
     }
 }
 
-/// An address that ends in a slash, set where theirs has none, doubles the slash of every path.
-fn without_double_slashes(uri: &Uri) -> Option<Uri> {
-    if !uri.path().contains("//") {
-        return None;
-    }
-    let mut path = String::with_capacity(uri.path().len());
-    for character in uri.path().chars() {
-        if !(character == '/' && path.ends_with('/')) {
-            path.push(character);
+impl Facade for Service {
+    fn routes(&self) -> Router<App> {
+        match self {
+            Self::Control => control::routes().merge(envd::routes()),
+            Self::Interpreter => interpreter::routes(),
+            Self::ClosedPort => control::closed_ports(),
         }
     }
-    if let Some(query) = uri.query() {
-        path = format!("{path}?{query}");
-    }
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(PathAndQuery::try_from(path).ok()?);
-    Uri::from_parts(parts).ok()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bodies: read to a bound, then parsed strictly into a type.
+//! JSON bodies: read up to a bound and parsed strictly; JSON responses.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::http::problem::{Code, Problem};
 
-/// The most a JSON body may hold; in the request's extensions.
+/// The largest JSON body in bytes, in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyMax(pub(crate) usize);
 
@@ -33,20 +33,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 /// Parses a whole body.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text = if bytes.is_empty() { b"{}" } else { bytes };
-    // Fields by position are nobody's wish, and break when a field is added.
+    // serde would also take a list of the fields, which breaks when a field is added.
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::bad("the body must be a JSON object"));
     }
     serde_json::from_slice(text).map_err(|error| {
         let place = place::<T>(text).map(|place| format!("{place}: ")).unwrap_or_default();
-        Problem::bad(format!("the body is not what is expected here: {place}{error}"))
+        Problem::bad(format!("invalid request body: {place}{error}"))
     })
 }
 
-/// The longest place that is told; keys of the client's own may be longer.
+/// The longest path to a fault that an error repeats; keys of the client may be longer.
 const PLACE_CHARS_MAX: usize = 100;
 
-/// Where in a body that cannot be parsed the fault is, such as `files[0].path`.
+/// Returns the path to the fault in a body that cannot be parsed, such as `files[0].path`.
 fn place<T: DeserializeOwned>(text: &[u8]) -> Option<String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let error = serde_path_to_error::deserialize::<_, T>(&mut parser).err()?;
@@ -75,8 +75,11 @@ impl<T: Serialize> IntoResponse for Answer<T> {
         match serde_json::to_vec(&self.0) {
             Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "an answer is no JSON");
-                Problem::new(Code::Internal, "the answer could not be written").into_response()
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a response could not be serialised"
+                );
+                Problem::new(Code::Internal, "the response could not be serialised").into_response()
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Errors as clients see them: `application/problem+json` with a stable code.
+//! Errors on their way to a client: a stable code, and words. Each facade renders them in its dialect.
 
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use silica_engine::{CommandError, FileError};
 use silica_interpret::InterpretError;
@@ -90,14 +90,14 @@ pub struct Problem {
     code: Code,
     detail: String,
     retry: Option<Duration>,
-    /// The size of a file of which there is no such range.
+    /// The size of the file that a range lies outside of.
     size: Option<u64>,
-    /// What the check found in code that may not run.
+    /// What the policy found in blocked code.
     checked: Option<Box<Checked>>,
 }
 
 impl Problem {
-    /// One with words for people.
+    /// Creates a problem with words for people.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), retry: None, size: None, checked: None }
     }
@@ -106,14 +106,24 @@ impl Problem {
         self.code
     }
 
-    /// Its words for people.
+    /// Returns the words for people.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// When it is worth another try.
+    /// Returns when a retry may succeed.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
+    }
+
+    /// The size of the file, if the requested range lies outside of it.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// The findings of the policy, if it blocked the code.
+    pub(crate) fn checked(&self) -> Option<&Checked> {
+        self.checked.as_deref()
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
@@ -121,55 +131,9 @@ impl Problem {
     }
 }
 
-/// Lets the middleware that knows the request's id write the body.
+/// A problem that the guard renders, in the extensions of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending(pub(crate) Problem);
-
-impl Problem {
-    /// The whole answer, once the request's id is known.
-    pub(crate) fn render(&self, request_id: &str) -> Response {
-        let (_, status) = self.code.name_and_status();
-        let body = self.body(request_id);
-        let kind = HeaderValue::from_static("application/problem+json");
-        let mut response =
-            (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response();
-        if let Some(retry) = self.retry {
-            let seconds = retry.as_secs_f64().ceil().max(1.0) as u64;
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-        }
-        if let Some(size) = self.size
-            && let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}"))
-        {
-            response.headers_mut().insert(header::CONTENT_RANGE, value);
-        }
-        if self.code == Code::Unauthorized {
-            let challenge = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        response
-    }
-}
-
-impl Problem {
-    /// What a client reads.
-    pub(crate) fn body(&self, request_id: &str) -> serde_json::Value {
-        let (name, status) = self.code.name_and_status();
-        let mut body = serde_json::json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or_default(),
-            "status": status.as_u16(),
-            "code": name,
-            "detail": self.detail,
-            "request_id": request_id,
-        });
-        if let Some(checked) = &self.checked {
-            body["policy"] = checked.policy.clone().into();
-            body["findings"] = checked.findings();
-            body["findings_left_out"] = checked.report.left_out.into();
-        }
-        body
-    }
-}
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -179,7 +143,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// An error and its causes, in one line.
+/// Joins an error and its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -237,7 +201,7 @@ impl From<SessionError> for Problem {
             SessionError::TooManyWait(_) => Some(Duration::from_mins(1)),
             _ => None,
         };
-        // What the store or the engine says names files of the host: that is for the log.
+        // The causes of these errors name files of the host, so only the log has them.
         let detail = match code {
             Code::StoreUnavailable | Code::CannotCreate => error.to_string(),
             _ => chain(&error),
@@ -320,7 +284,7 @@ impl From<InterpretError> for Problem {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "a model gave no answer");
                 }
-                // What cannot be reached is the operator's to know, and in the log.
+                // The causes name the operator's provider, so only the log has them.
                 let detail = match &error {
                     InterpretError::Model(error) => error.to_string(),
                     error => chain(error),

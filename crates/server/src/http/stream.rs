@@ -1,4 +1,4 @@
-//! Event logs as server-sent events, many events to a write.
+//! Server-sent events, many to a write.
 
 use std::convert::Infallible;
 use std::task::Poll;
@@ -7,43 +7,41 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde_json::{Value, json};
-use silica_sessions::{Event, Read, Reader, Text};
-
-use crate::facade::native::render;
+use serde::Serialize;
+use silica_sessions::{Read, Reader};
 
 /// How much is put into one write.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// A sign of life for proxies while nothing happens.
+/// How long a stream is silent before a comment keeps proxies from closing it.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Whether a client wants events.
+/// The comment.
+pub(crate) const KEEP_ALIVE_COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// Whether a client asks for events.
 pub(crate) fn wanted(headers: &HeaderMap) -> bool {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accepts.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-/// The number of the last event a client has had: from the header that browsers send, or the query.
+/// Returns the number of the last event that a client has received, from the header that browsers
+/// send or from the query.
 pub(crate) fn last_event(headers: &HeaderMap, query: Option<u64>) -> u64 {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     header.or(query).unwrap_or(0)
 }
 
-/// What a stream needs to know beside the log.
-pub(crate) trait Told: Send + 'static {
-    /// The data of `start`.
-    fn start(&self) -> Value;
-    /// The data of `done`.
-    fn done(&self) -> Value;
+/// Writes the entries of an event log the way a facade shows them.
+pub(crate) trait EventSource: Send + 'static {
+    /// Appends an entry.
+    fn write(&self, chunk: &mut Vec<u8>, read: &Read);
 }
 
-/// An answer that lasts as long as what it tells of.
-pub(crate) fn respond<T: Told>(reader: Reader, told: T) -> Response {
-    let state = State { reader, told };
+/// Streams an event log to its end.
+pub(crate) fn respond<S: EventSource>(reader: Reader, source: S) -> Response {
+    let state = State { reader, source };
     let stream = futures_util::stream::unfold(state, |mut state| async move {
         let chunk = state.next().await?;
         Some((Ok::<_, Infallible>(chunk), state))
@@ -51,7 +49,7 @@ pub(crate) fn respond<T: Told>(reader: Reader, told: T) -> Response {
     events(Body::from_stream(stream))
 }
 
-/// An answer that is a stream of events.
+/// Returns a response whose body is a stream of events.
 pub(crate) fn events(body: Body) -> Response {
     let kind = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -61,81 +59,44 @@ pub(crate) fn events(body: Body) -> Response {
     (kind, body).into_response()
 }
 
-/// Says where what is streamed can be found again.
-pub(crate) fn located(mut response: Response, place: &str) -> Response {
-    if let Ok(place) = axum::http::HeaderValue::from_str(place) {
-        response.headers_mut().insert(header::LOCATION, place);
+/// Sets the address at which the resource that is streamed can be read again.
+pub(crate) fn located(mut response: Response, location: &str) -> Response {
+    if let Ok(location) = axum::http::HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
     }
     response
 }
 
-struct State<T> {
+struct State<S> {
     reader: Reader,
-    told: T,
+    source: S,
 }
 
-impl<T: Told> State<T> {
-    /// What there is, as one chunk; waits if there is nothing.
+impl<S: EventSource> State<S> {
+    /// Returns every entry that is there as one chunk; waits if there is none.
     async fn next(&mut self) -> Option<Bytes> {
         let first = match tokio::time::timeout(KEEP_ALIVE, self.reader.next()).await {
             Ok(first) => first?,
-            Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+            Err(_) => return Some(KEEP_ALIVE_COMMENT),
         };
         let mut chunk = Vec::new();
-        self.write(&mut chunk, &first);
+        self.source.write(&mut chunk, &first);
         while chunk.len() < CHUNK_BYTES
             && let Poll::Ready(Some(read)) = self.reader.try_next()
         {
-            self.write(&mut chunk, &read);
+            self.source.write(&mut chunk, &read);
         }
         Some(chunk.into())
     }
-
-    fn write(&self, chunk: &mut Vec<u8>, read: &Read) {
-        match read {
-            Read::Gap(events) => line(chunk, None, "gap", &json!({"events": events})),
-            Read::Event(id, event) => match event {
-                Event::Approval(record) => {
-                    line(chunk, Some(*id), "approval", &render::approval(record));
-                }
-                Event::Start => line(chunk, Some(*id), "start", &self.told.start()),
-                Event::Stdout(text) => output(chunk, *id, "stdout", text),
-                Event::Stderr(text) => output(chunk, *id, "stderr", text),
-                Event::Result(bundle) => line(chunk, Some(*id), "result", &render::bundle(bundle)),
-                Event::Error(error) => line(chunk, Some(*id), "error", &render::error(error)),
-                Event::Done => line(chunk, Some(*id), "done", &self.told.done()),
-            },
-        }
-    }
 }
 
-pub(crate) fn line(chunk: &mut Vec<u8>, id: Option<u64>, event: &str, data: &Value) {
-    opening(chunk, id, event);
-    chunk.extend_from_slice(data.to_string().as_bytes());
-    chunk.extend_from_slice(b"\n\n");
-}
-
-fn opening(chunk: &mut Vec<u8>, id: Option<u64>, event: &str) {
+/// Appends an event.
+pub(crate) fn event<T: Serialize>(chunk: &mut Vec<u8>, id: Option<u64>, name: &str, data: &T) {
     if let Some(id) = id {
         chunk.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
-    chunk.extend_from_slice(format!("event: {event}\ndata: ").as_bytes());
-}
-
-/// Output is most of what is streamed, so it is written without a detour.
-fn output(chunk: &mut Vec<u8>, id: u64, event: &str, text: &Text) {
-    opening(chunk, Some(id), event);
-    match text {
-        Text::Utf8(text) => {
-            chunk.extend_from_slice(b"{\"text\":");
-            // Writing to memory cannot fail.
-            let _ = serde_json::to_writer(&mut *chunk, &**text);
-        }
-        Text::Bytes(bytes) => {
-            chunk.extend_from_slice(b"{\"base64\":\"");
-            chunk.extend_from_slice(STANDARD.encode(bytes).as_bytes());
-            chunk.push(b'"');
-        }
-    }
-    chunk.extend_from_slice(b"}\n\n");
+    chunk.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
+    // Writing to memory cannot fail, and every type that is streamed can be serialised.
+    let _ = serde_json::to_writer(&mut *chunk, data);
+    chunk.extend_from_slice(b"\n\n");
 }

@@ -1,4 +1,4 @@
-//! A file on its way in: a body, packed or not, written at constant memory.
+//! A file on its way in: the body of a request, compressed or not, written at constant memory.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use silica_store::Tenant;
 use tokio::sync::mpsc;
 
 use crate::app::App;
-use crate::facade::native::files::{CHUNK_BYTES, CHUNKS_WAITING};
+use crate::http::download::{CHUNK_BYTES, CHUNKS_WAITING};
 use crate::http::problem::{Code, Problem};
 
-/// How a body is packed.
+/// The compression of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Not at all.
+    /// None.
     Plain,
     /// By gzip.
     Gzip,
@@ -35,8 +35,8 @@ pub(crate) struct Upload {
     pub(crate) encoding: Encoding,
 }
 
-/// Writes a file from a body; tells whether there was one before, and what it is now. Of a body that
-/// is refused a part may be left.
+/// Writes a file from a body; returns whether it existed before, and its new state. A body that is
+/// refused may not have been read to its end.
 pub(crate) async fn store(
     app: &App,
     session: &Session,
@@ -44,7 +44,8 @@ pub(crate) async fn store(
     body: &mut Body,
 ) -> Result<(bool, FileStat), Problem> {
     let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
+    let files = Arc::clone(session.files()?);
+    let bytes_max = session.disk_bytes();
     let writing = tokio::task::spawn_blocking(move || {
         let source = Source::new(receiver);
         write_from(&files, &upload, bytes_max, source)
@@ -54,21 +55,25 @@ pub(crate) async fn store(
     let lost = |_| Problem::new(Code::Internal, "the file was not written");
     let written = writing.await.map_err(lost)?;
     session.touch_files();
-    // What the disk says is the better reason, if both failed.
+    // If both failed, the error of the disk is the cause.
     let written = written?;
     fed?;
     written.ok_or_else(|| Problem::bad("the body ended before it was complete"))
 }
 
-/// `None` if the client left in the middle: what was there stays as it was.
+/// Returns `None`, and changes nothing, if the client disconnected in the middle.
 fn write_from(
     files: &Files,
     upload: &Upload,
     bytes_max: u64,
     source: Source,
 ) -> Result<Option<(bool, FileStat)>, FileError> {
-    let (mode, parents, existing) = (upload.mode, Parents::Create, Existing::Replace);
-    let options = WriteOptions { mode, parents, existing, bytes_max };
+    let options = WriteOptions {
+        mode: upload.mode,
+        parents: Parents::Create,
+        existing: Existing::Replace,
+        bytes_max,
+    };
     let existed = files.exists(&upload.path)?;
     let mut writer = files.write(&upload.path, &options)?;
     writer.describe(&upload.metadata)?;
@@ -83,7 +88,7 @@ fn write_from(
     Ok(Some((existed, files.stat(&upload.path)?)))
 }
 
-/// Whether the body came to its end.
+/// Returns whether the body was complete.
 fn copy_plain(mut source: Source, writer: &mut Writer) -> Result<bool, FileError> {
     while let Some(chunk) = source.receiver.blocking_recv() {
         if chunk.is_empty() {
@@ -94,7 +99,7 @@ fn copy_plain(mut source: Source, writer: &mut Writer) -> Result<bool, FileError
     Ok(false)
 }
 
-/// The same; what cannot be unpacked has no end.
+/// Returns whether the body was complete. One that cannot be decompressed is not.
 fn copy_unpacked(source: Source, writer: &mut Writer) -> Result<bool, FileError> {
     let mut unpacker = flate2::read::MultiGzDecoder::new(source);
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -107,7 +112,7 @@ fn copy_unpacked(source: Source, writer: &mut Writer) -> Result<bool, FileError>
     }
 }
 
-/// Passes a body on, piece by piece; an empty piece says that it was complete.
+/// Sends a body to a blocking thread, piece by piece; an empty piece marks its end.
 pub(crate) async fn feed(
     app: &App,
     tenant: &Tenant,
@@ -122,16 +127,16 @@ pub(crate) async fn feed(
         }
         app.sessions.admission().upload(tenant, bytes.len() as u64)?;
         if sender.send(bytes).await.is_err() {
-            // The writer has stopped, and says why.
+            // The writer has failed, and its own error is returned.
             return Ok(());
         }
     }
-    // As above.
+    // Fails only if the writer has failed.
     let _ = sender.send(Bytes::new()).await;
     Ok(())
 }
 
-/// A reader of a body's pieces. A body that was cut short is an error and not an end.
+/// Reads the pieces of a body. A body that was cut short is an error, not an end.
 pub(crate) struct Source {
     receiver: mpsc::Receiver<Bytes>,
     chunk: Bytes,

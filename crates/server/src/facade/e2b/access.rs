@@ -1,4 +1,5 @@
-//! Who may do what: a key for the control plane, a token or a signature for what is inside a sandbox.
+//! Authentication: a key for the control plane, a token or a signature for the services inside a
+//! sandbox.
 
 use std::sync::Arc;
 
@@ -13,57 +14,58 @@ use silica_sessions::Session;
 use silica_store::Timestamp;
 
 use super::SANDBOX_ID;
-use super::refusal::Refusal;
+use super::error::E2bError;
 use crate::app::App;
 use crate::http::auth::{self, Caller};
 use crate::http::json::Json;
+use crate::http::session::{self, Found, Requester};
 use crate::links::Purpose;
 
-/// The user that everything in a sandbox runs as.
+/// The user of every process in a sandbox.
 const USER: &str = "user";
 
-/// Shows a right to files and commands.
+/// The header with the token for files and commands.
 const ACCESS_TOKEN: &str = "x-access-token";
-/// Shows a right to code.
+/// The header with the token for code.
 const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 
-/// Whoever holds the key of a request to the control plane.
-pub(super) struct Owner(pub(super) Caller);
+/// The caller of the control plane, by its key.
+pub(super) struct ControlCaller(pub(super) Caller);
 
-impl FromRequestParts<App> for Owner {
-    type Rejection = Refusal;
+impl FromRequestParts<App> for ControlCaller {
+    type Rejection = E2bError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, E2bError> {
         let caller = auth::authenticate(app, &parts.headers)?;
         tracing::Span::current().record("tenant", caller.tenant.as_str());
         Ok(Self(caller))
     }
 }
 
-/// A JSON body.
-pub(super) struct Said<T>(pub(super) T);
+/// A JSON body; fails in the form of the route.
+pub(super) struct E2bJson<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Said<T> {
-    type Rejection = Refusal;
+impl<T: DeserializeOwned> FromRequest<App> for E2bJson<T> {
+    type Rejection = E2bError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let Json(said) = Json::from_request(request, app).await?;
-        Ok(Self(said))
+    async fn from_request(request: Request, app: &App) -> Result<Self, E2bError> {
+        let Json(message) = Json::from_request(request, app).await?;
+        Ok(Self(message))
     }
 }
 
 /// The live sandbox of a request to its files and commands.
-pub(super) struct Inside(pub(super) Arc<Session>);
+pub(super) struct EnvdSession(pub(super) Arc<Session>);
 
-impl FromRequestParts<App> for Inside {
-    type Rejection = Refusal;
+impl FromRequestParts<App> for EnvdSession {
+    type Rejection = E2bError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, E2bError> {
         check_user(&parts.headers)?;
         let session = addressed(app, &parts.headers)?;
         let shown = header(&parts.headers, ACCESS_TOKEN).unwrap_or_default();
-        if !app.link_key.is_token(Purpose::Inside, session.id().as_str(), shown) {
-            return Err(Refusal::unauthorized("a valid access token is needed"));
+        if !app.link_key.is_token(Purpose::Envd, session.id().as_str(), shown) {
+            return Err(E2bError::unauthorized("a valid access token is needed"));
         }
         admit(app, &session)?;
         Ok(Self(session))
@@ -71,20 +73,20 @@ impl FromRequestParts<App> for Inside {
 }
 
 /// The live sandbox of a request to its interpreter.
-pub(super) struct Coding(pub(super) Arc<Session>);
+pub(super) struct InterpreterSession(pub(super) Arc<Session>);
 
-impl FromRequestParts<App> for Coding {
-    type Rejection = Refusal;
+impl FromRequestParts<App> for InterpreterSession {
+    type Rejection = E2bError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, E2bError> {
         let session = addressed(app, &parts.headers)?;
         let id = session.id().as_str();
         let holds = |name, purpose| {
             let shown = header(&parts.headers, name).unwrap_or_default();
             app.link_key.is_token(purpose, id, shown)
         };
-        if !(holds(TRAFFIC_TOKEN, Purpose::Code) || holds(ACCESS_TOKEN, Purpose::Inside)) {
-            return Err(Refusal::unauthorized("a valid access token is needed"));
+        if !(holds(TRAFFIC_TOKEN, Purpose::Interpreter) || holds(ACCESS_TOKEN, Purpose::Envd)) {
+            return Err(E2bError::unauthorized("a valid access token is needed"));
         }
         admit(app, &session)?;
         Ok(Self(session))
@@ -95,43 +97,37 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name)?.to_str().ok()
 }
 
-/// The sandbox that a header names. Some clients name none with their files; then the token tells.
-fn addressed(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, Refusal> {
+/// Returns the sandbox that a header names. Some clients name none when they access files; then the
+/// token identifies it.
+fn addressed(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, E2bError> {
     let Some(id) = header(headers, SANDBOX_ID) else {
         let token = header(headers, ACCESS_TOKEN).unwrap_or_default();
-        let theirs = |session: &Arc<Session>| {
-            !session.is_single()
-                && app.link_key.is_token(Purpose::Inside, session.id().as_str(), token)
-        };
-        let found = app.sessions.all().into_iter().find(theirs);
-        let unknown = || Refusal::unauthorized("no sandbox is named, and no token of one is shown");
-        return found.filter(is_live).ok_or_else(unknown);
+        let is_meant =
+            |session: &Session| app.link_key.is_token(Purpose::Envd, session.id().as_str(), token);
+        let unknown = || E2bError::unauthorized("the request names no sandbox and has no token");
+        return session::find_by(app, is_meant).ok_or_else(unknown);
     };
-    let found = app.sessions.find_for_anybody(id);
-    found.filter(is_live).ok_or_else(|| Refusal::Gone(id.to_owned()))
+    let found = session::find(app, Requester::TokenHolder, id);
+    found.and_then(Found::live).ok_or_else(|| E2bError::Gone(id.to_owned()))
 }
 
-fn is_live(session: &Arc<Session>) -> bool {
-    session.end_reason().is_none()
-}
-
-/// Whether a sandbox is there, without any right to it.
-pub(super) fn is_there(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Checks that the sandbox exists, without authentication.
+pub(super) fn is_there(app: &App, headers: &HeaderMap) -> Result<(), E2bError> {
     addressed(app, headers).map(drop)
 }
 
-/// Counts a request for the sandbox's owner, whose key must still be good.
-fn admit(app: &App, session: &Session) -> Result<(), Refusal> {
+/// Counts a request for the sandbox's owner, whose key must not be revoked.
+fn admit(app: &App, session: &Session) -> Result<(), E2bError> {
     let tenant = session.tenant();
     if !app.sessions.store().keys().is_active(tenant)? {
-        return Err(Refusal::unauthorized("the key of this sandbox's owner was revoked"));
+        return Err(E2bError::unauthorized("the key of this sandbox's owner was revoked"));
     }
     app.sessions.admission().request(tenant)?;
     Ok(())
 }
 
-/// Refuses to act as anybody but the one user there is.
-pub(super) fn check_user(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses user names other than the one that exists.
+pub(super) fn check_user(headers: &HeaderMap) -> Result<(), E2bError> {
     let Some(basic) = header(headers, "authorization").and_then(|it| it.strip_prefix("Basic "))
     else {
         return Ok(());
@@ -141,58 +137,57 @@ pub(super) fn check_user(headers: &HeaderMap) -> Result<(), Refusal> {
     check_username(name.split(':').next().unwrap_or_default())
 }
 
-pub(super) fn check_username(name: &str) -> Result<(), Refusal> {
+pub(super) fn check_username(name: &str) -> Result<(), E2bError> {
     match name {
         "" | USER => Ok(()),
-        name => Err(Refusal::unauthorized(format!(
+        name => Err(E2bError::unauthorized(format!(
             "invalid username: '{name}'; everything in a sandbox runs as '{USER}'"
         ))),
     }
 }
 
-/// What a signed address of a file says.
+/// The parts of a signed URL of a file.
 #[derive(Debug)]
 pub(super) struct Signed<'a> {
     pub(super) path: &'a str,
     pub(super) operation: &'static str,
     pub(super) username: &'a str,
     pub(super) signature: &'a str,
-    /// Seconds since 1970, as it was written.
+    /// Seconds since 1970, as text: it is part of what is signed.
     pub(super) expiration: Option<&'a str>,
 }
 
-/// The sandbox that an address was signed for. Its id is not in the address, so each is tried.
+/// Returns the sandbox that a URL was signed for. The URL has no id, so each sandbox is tried.
 pub(super) fn signed(
     app: &App,
     headers: &HeaderMap,
     asked: &Signed<'_>,
-) -> Result<Arc<Session>, Refusal> {
+) -> Result<Arc<Session>, E2bError> {
     check_username(asked.username)?;
     if let Some(expiration) = asked.expiration {
-        let seconds: i64 =
-            expiration.parse().map_err(|_| Refusal::bad("signature_expiration is no number"))?;
+        let seconds: i64 = expiration
+            .parse()
+            .map_err(|_| E2bError::bad("signature_expiration must be a number"))?;
         if seconds.saturating_mul(1_000_000) < Timestamp::now().as_micros() {
-            return Err(Refusal::unauthorized("signature is already expired"));
+            return Err(E2bError::unauthorized("signature is already expired"));
         }
     }
-    let named = header(headers, SANDBOX_ID);
-    let candidates = match named {
-        Some(id) => app.sessions.find_for_anybody(id).into_iter().collect(),
-        None => app.sessions.all(),
+    let is_meant = |session: &Session| is_signed(app, session, asked);
+    let found = match header(headers, SANDBOX_ID) {
+        None => session::find_by(app, is_meant),
+        Some(id) => {
+            let found = session::find(app, Requester::TokenHolder, id);
+            let gone = || E2bError::Gone(id.to_owned());
+            found.ok_or_else(gone)?.live().filter(|session| is_meant(session))
+        }
     };
-    if let (Some(id), true) = (named, candidates.is_empty()) {
-        return Err(Refusal::Gone(id.to_owned()));
-    }
-    let session = candidates
-        .into_iter()
-        .find(|session| !session.is_single() && is_live(session) && is_signed(app, session, asked))
-        .ok_or_else(|| Refusal::unauthorized("invalid signature"))?;
+    let session = found.ok_or_else(|| E2bError::unauthorized("invalid signature"))?;
     admit(app, &session)?;
     Ok(session)
 }
 
 fn is_signed(app: &App, session: &Session, asked: &Signed<'_>) -> bool {
-    let token = app.link_key.token(Purpose::Inside, session.id().as_str());
+    let token = app.link_key.token(Purpose::Envd, session.id().as_str());
     let Signed { path, operation, username, signature, expiration } = asked;
     let mut text = format!("{path}:{operation}:{username}:{token}");
     if let Some(expiration) = expiration {
@@ -200,7 +195,7 @@ fn is_signed(app: &App, session: &Session, asked: &Signed<'_>) -> bool {
     }
     let digest = Sha256::digest(text.as_bytes());
     let Some(shown) = signature.strip_prefix("v1_") else { return false };
-    // They leave the padding away; a client that does not is as good.
+    // E2B's clients omit the padding.
     let shown = STANDARD_NO_PAD.decode(shown.trim_end_matches('=')).unwrap_or_default();
     shown.len() == digest.len()
         && shown.iter().zip(digest.iter()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0

@@ -14,19 +14,19 @@ use silica_sessions::{EndReason, LifeChange, Session, SessionError};
 use silica_store::Timestamp;
 use silica_store::sandboxes::{Filter, Order, State as SandboxState};
 
-use super::access::{Owner, Said, header, is_there};
-use super::refusal::{Refusal, Shape, shaped};
+use super::access::{ControlCaller, E2bJson, header, is_there};
+use super::error::{E2bError, E2bResult, ErrorShape};
 use super::sandbox::{self, CreateBody, LIFE_SECONDS, LIFE_SECONDS_V1};
 use super::{SANDBOX_ID, SANDBOX_PORT};
 use crate::app::App;
 use crate::http::auth::Caller;
+use crate::http::dialect::render_errors;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
+use crate::http::session::{self, Found, Requester};
 
 /// The most sandboxes on one page.
 const PAGE_MAX: usize = 100;
-
-type Answered = Result<Response, Refusal>;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
@@ -47,30 +47,38 @@ pub(super) fn routes() -> Router<App> {
         .route("/templates/{template}", routing::delete(delete_template))
         .route("/templates/aliases/{alias}", routing::get(alias))
         .route("/v3/templates", routing::post(build))
-        .layer(middleware::from_fn_with_state(Shape::Number, shaped))
+        .layer(middleware::from_fn_with_state(ErrorShape::Number, render_errors::<ErrorShape>))
 }
 
-/// The caller's live sandbox. One that has ended is as good as none.
-fn live(app: &App, caller: &Caller, id: &str) -> Result<Arc<Session>, Refusal> {
-    let missing = || Refusal::missing(format!("sandbox {id} was not found"));
-    let found = app.sessions.find(&caller.tenant, id).map_err(|_| missing())?;
-    if found.end_reason().is_some() { Err(missing()) } else { Ok(found) }
+/// Returns the caller's live sandbox. One that has ended does not exist for E2B's clients.
+fn live(app: &App, caller: &Caller, id: &str) -> Result<Arc<Session>, E2bError> {
+    let found = session::find(app, Requester::Tenant(&caller.tenant), id);
+    let missing = || E2bError::missing(format!("sandbox {id} was not found"));
+    found.and_then(Found::live).ok_or_else(missing)
 }
 
-async fn create_v2(state: State<App>, owner: Owner, body: Said<CreateBody>) -> Answered {
+async fn create_v2(
+    state: State<App>,
+    owner: ControlCaller,
+    body: E2bJson<CreateBody>,
+) -> E2bResult {
     create(state, owner, body, LIFE_SECONDS).await
 }
 
-async fn create_v1(state: State<App>, owner: Owner, body: Said<CreateBody>) -> Answered {
+async fn create_v1(
+    state: State<App>,
+    owner: ControlCaller,
+    body: E2bJson<CreateBody>,
+) -> E2bResult {
     create(state, owner, body, LIFE_SECONDS_V1).await
 }
 
 async fn create(
     State(app): State<App>,
-    Owner(caller): Owner,
-    Said(body): Said<CreateBody>,
+    ControlCaller(caller): ControlCaller,
+    E2bJson(body): E2bJson<CreateBody>,
     life_seconds: u64,
-) -> Answered {
+) -> E2bResult {
     let started = Instant::now();
     let plan = body.plan(&app, life_seconds)?;
     let session = app.sessions.create(&caller.tenant, plan).await?;
@@ -85,10 +93,10 @@ struct ConnectBody {
 
 async fn connect(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-    Said(body): Said<ConnectBody>,
-) -> Answered {
+    E2bJson(body): E2bJson<ConnectBody>,
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     let life = Duration::from_secs(body.timeout.unwrap_or(LIFE_SECONDS));
     app.sessions.set_life(&session, life, LifeChange::Extend).await?;
@@ -98,10 +106,10 @@ async fn connect(
 /// What older clients do to connect: a sandbox that runs cannot be resumed, which they take for good.
 async fn resume(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-    Said(body): Said<ConnectBody>,
-) -> Answered {
+    E2bJson(body): E2bJson<ConnectBody>,
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     if let Some(timeout) = body.timeout {
         let life = Duration::from_secs(timeout);
@@ -110,12 +118,20 @@ async fn resume(
     Err(Problem::new(Code::Conflict, format!("sandbox {id} is already running")).into())
 }
 
-async fn get(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String>) -> Answered {
+async fn get(
+    State(app): State<App>,
+    ControlCaller(caller): ControlCaller,
+    Path(id): Path<String>,
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     Ok(Answer(sandbox::detail(&app, &session)).into_response())
 }
 
-async fn kill(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String>) -> Answered {
+async fn kill(
+    State(app): State<App>,
+    ControlCaller(caller): ControlCaller,
+    Path(id): Path<String>,
+) -> E2bResult {
     let started = Instant::now();
     let session = live(&app, &caller, &id)?;
     app.sessions.delete(session).await;
@@ -130,10 +146,10 @@ struct TimeoutBody {
 
 async fn set_timeout(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-    Said(body): Said<TimeoutBody>,
-) -> Answered {
+    E2bJson(body): E2bJson<TimeoutBody>,
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     if body.timeout == 0 {
         app.sessions.end(&session, EndReason::Expired).await;
@@ -151,22 +167,26 @@ struct RefreshBody {
 
 async fn refresh(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-    Said(body): Said<RefreshBody>,
-) -> Answered {
+    E2bJson(body): E2bJson<RefreshBody>,
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     let life = Duration::from_secs(body.duration.unwrap_or(LIFE_SECONDS_V1));
     app.sessions.set_life(&session, life, LifeChange::Extend).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, Refusal> {
+fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, E2bError> {
     serde_urlencoded::from_str(query.unwrap_or_default())
-        .map_err(|error| Refusal::bad(format!("the query cannot be read: {error}")))
+        .map_err(|error| E2bError::bad(format!("the query cannot be read: {error}")))
 }
 
-async fn list(State(app): State<App>, Owner(caller): Owner, RawQuery(query): RawQuery) -> Answered {
+async fn list(
+    State(app): State<App>,
+    ControlCaller(caller): ControlCaller,
+    RawQuery(query): RawQuery,
+) -> E2bResult {
     let pairs = pairs(query.as_deref())?;
     let paused_only = pairs.iter().any(|(name, value)| name == "state" && value == "paused");
     let mut filter = filter(&app, &caller, &pairs)?;
@@ -190,11 +210,11 @@ async fn list(State(app): State<App>, Owner(caller): Owner, RawQuery(query): Raw
     Ok(response)
 }
 
-fn filter(app: &App, caller: &Caller, pairs: &[(String, String)]) -> Result<Filter, Refusal> {
+fn filter(app: &App, caller: &Caller, pairs: &[(String, String)]) -> Result<Filter, E2bError> {
     let tenant = Some(caller.tenant.clone());
     let mut filter = Filter { tenant, limit: PAGE_MAX, ..Filter::default() };
     for (name, value) in pairs {
-        let wrong = || Refusal::bad(format!("{value:?} is no {name}"));
+        let wrong = || E2bError::bad(format!("{value:?} is no {name}"));
         match name.as_str() {
             "limit" => {
                 let limit: usize = value.parse().map_err(|_| wrong())?;
@@ -224,7 +244,7 @@ fn moment(text: &str) -> Option<Timestamp> {
 }
 
 /// A query in the value of a query, each part of it encoded once more.
-pub(super) fn metadata(text: &str) -> Result<BTreeMap<String, String>, Refusal> {
+pub(super) fn metadata(text: &str) -> Result<BTreeMap<String, String>, E2bError> {
     let decoded = |text: &str| {
         let whole: Vec<(String, String)> =
             serde_urlencoded::from_str(&format!("x={}", text.replace('+', "%2B"))).ok()?;
@@ -234,22 +254,22 @@ pub(super) fn metadata(text: &str) -> Result<BTreeMap<String, String>, Refusal> 
         .iter()
         .map(|(name, value)| Some((decoded(name)?, decoded(value)?)))
         .collect::<Option<_>>()
-        .ok_or_else(|| Refusal::bad("the metadata cannot be read"))
+        .ok_or_else(|| E2bError::bad("the metadata cannot be read"))
 }
 
 async fn metrics(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> E2bResult {
     let session = live(&app, &caller, &id)?;
     let pairs = pairs(query.as_deref())?;
     let bound = |name: &str| {
         let given = pairs.iter().find(|(known, _)| known == name);
         given.map(|(_, value)| value.parse::<i64>()).transpose()
     };
-    let wrong = |_| Refusal::bad("start and end are seconds since 1970");
+    let wrong = |_| E2bError::bad("start and end are seconds since 1970");
     let (start, end) = (bound("start").map_err(wrong)?, bound("end").map_err(wrong)?);
     let mut samples = session.samples();
     samples.push(session.usage());
@@ -258,45 +278,53 @@ async fn metrics(
 
 async fn update_network(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-    Said(body): Said<Map<String, Value>>,
-) -> Answered {
+    E2bJson(body): E2bJson<Map<String, Value>>,
+) -> E2bResult {
     live(&app, &caller, &id)?;
     sandbox::check_network(&body)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn pause(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String>) -> Answered {
+async fn pause(
+    State(app): State<App>,
+    ControlCaller(caller): ControlCaller,
+    Path(id): Path<String>,
+) -> E2bResult {
     live(&app, &caller, &id)?;
-    Err(Refusal::Unsupported("pausing a sandbox".to_owned()))
+    Err(E2bError::Unsupported("pausing a sandbox".to_owned()))
 }
 
 async fn snapshot(
     State(app): State<App>,
-    Owner(caller): Owner,
+    ControlCaller(caller): ControlCaller,
     Path(id): Path<String>,
-) -> Answered {
+) -> E2bResult {
     live(&app, &caller, &id)?;
-    Err(Refusal::Unsupported("a snapshot of a sandbox".to_owned()))
+    Err(E2bError::Unsupported("a snapshot of a sandbox".to_owned()))
 }
 
-async fn fork(State(app): State<App>, Owner(caller): Owner, Path(id): Path<String>) -> Answered {
+async fn fork(
+    State(app): State<App>,
+    ControlCaller(caller): ControlCaller,
+    Path(id): Path<String>,
+) -> E2bResult {
     live(&app, &caller, &id)?;
-    Err(Refusal::Unsupported("forking a sandbox".to_owned()))
+    Err(E2bError::Unsupported("forking a sandbox".to_owned()))
 }
 
 /// There are none, since none can be made.
-async fn snapshots(_: Owner) -> Answered {
+async fn snapshots(_: ControlCaller) -> E2bResult {
     Ok(Answer(Vec::<Value>::new()).into_response())
 }
 
 /// How snapshots are removed.
-async fn delete_template(_: Owner, Path(id): Path<String>) -> Answered {
-    Err(Refusal::missing(format!("there is no snapshot {id}")))
+async fn delete_template(_: ControlCaller, Path(id): Path<String>) -> E2bResult {
+    Err(E2bError::missing(format!("there is no snapshot {id}")))
 }
 
-async fn alias(State(app): State<App>, _: Owner, Path(alias): Path<String>) -> Answered {
+async fn alias(State(app): State<App>, _: ControlCaller, Path(alias): Path<String>) -> E2bResult {
     let name = sandbox::template(&alias).unwrap_or(app.sessions.options().template.clone());
     let known = app.options.templates.iter().any(|template| template["name"] == name.as_str());
     if !known {
@@ -305,17 +333,21 @@ async fn alias(State(app): State<App>, _: Owner, Path(alias): Path<String>) -> A
     Ok(Answer(serde_json::json!({"templateID": name, "public": true})).into_response())
 }
 
-async fn build(_: Owner) -> Answered {
-    Err(Refusal::Unsupported("building templates over this API".to_owned()))
+async fn build(_: ControlCaller) -> E2bResult {
+    Err(E2bError::Unsupported("building templates over this API".to_owned()))
 }
 
-/// Ports of a sandbox other than those of the two services.
-pub(super) async fn closed_port(State(app): State<App>, request: Request) -> Response {
+/// Returns the routes of every port of a sandbox but those of the two services.
+pub(super) fn closed_ports() -> Router<App> {
+    Router::new().route("/", routing::any(closed_port)).route("/{*path}", routing::any(closed_port))
+}
+
+async fn closed_port(State(app): State<App>, request: Request) -> Response {
     let headers = request.headers();
     let named = |name| header(headers, name).unwrap_or_default().to_owned();
     let refusal = match is_there(&app, headers) {
-        Ok(()) => Refusal::PortClosed { sandbox: named(SANDBOX_ID), port: named(SANDBOX_PORT) },
+        Ok(()) => E2bError::PortClosed { sandbox: named(SANDBOX_ID), port: named(SANDBOX_PORT) },
         Err(refusal) => refusal,
     };
-    refusal.render(Shape::Number)
+    refusal.render(ErrorShape::Number)
 }

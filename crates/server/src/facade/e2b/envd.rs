@@ -1,20 +1,21 @@
-//! The service for files and commands: its routes, and in which form each refuses.
+//! The service for files and commands: its routes, and the form of errors of each.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::{Router, middleware, routing};
 
 use super::access::is_there;
-use super::refusal::{Refusal, Shape, shaped};
+use super::error::{E2bResult, ErrorShape};
 use super::{files, filesystem, process};
 use crate::app::App;
+use crate::http::dialect::render_errors;
 
 pub(super) fn routes() -> Router<App> {
     let plain = Router::new()
         .route("/health", routing::get(health))
         .route("/files", routing::get(files::download).post(files::upload))
-        .layer(middleware::from_fn_with_state(Shape::Number, shaped));
+        .layer(middleware::from_fn_with_state(ErrorShape::Number, render_errors::<ErrorShape>));
     plain.merge(calls()).merge(streams())
 }
 
@@ -33,7 +34,7 @@ fn calls() -> Router<App> {
         .route("/filesystem.Filesystem/CreateWatcher", routing::post(filesystem::create_watcher))
         .route("/filesystem.Filesystem/GetWatcherEvents", routing::post(filesystem::events))
         .route("/filesystem.Filesystem/RemoveWatcher", routing::post(filesystem::remove_watcher))
-        .layer(middleware::from_fn_with_state(Shape::Call, shaped))
+        .layer(middleware::from_fn_with_state(ErrorShape::Call, render_errors::<ErrorShape>))
 }
 
 fn streams() -> Router<App> {
@@ -42,11 +43,11 @@ fn streams() -> Router<App> {
         .route("/process.Process/Connect", routing::post(process::connect))
         .route("/process.Process/StreamInput", routing::post(process::stream_input))
         .route("/filesystem.Filesystem/WatchDir", routing::post(filesystem::watch))
-        .layer(middleware::from_fn_with_state(Shape::Stream, shaped))
+        .layer(middleware::from_fn_with_state(ErrorShape::Stream, render_errors::<ErrorShape>))
 }
 
-/// Whether the sandbox lives. Clients ask it to find out why a connection broke.
-async fn health(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+/// Reports whether the sandbox is live. Clients ask after a connection broke.
+async fn health(State(app): State<App>, headers: HeaderMap) -> E2bResult {
     is_there(&app, &headers)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

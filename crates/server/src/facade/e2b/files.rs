@@ -17,24 +17,23 @@ use silica_engine::{FILE_MODE_DEFAULT, Metadata, Reader};
 use silica_sessions::Session;
 use tokio::sync::mpsc;
 
-use super::access::{self, Inside, Signed};
+use super::access::{self, EnvdSession, Signed};
+use super::error::{E2bError, E2bResult};
 use super::paths;
-use super::refusal::Refusal;
 use crate::app::App;
-use crate::facade::native::files::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, send, work};
+use crate::http::download::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, send};
+use crate::http::files::with_files;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
 use crate::http::upload::{Encoding, Upload, store};
 
-type Answered = Result<Response, Refusal>;
-
-/// How headers begin that say something about a file.
+/// The prefix of headers with metadata of a file.
 const METADATA_PREFIX: &str = "x-metadata-";
 
-/// Files in one upload.
+/// The most files in one upload.
 const PARTS_MAX: usize = 10_000;
 
-/// What the address of a file says.
+/// The query of a URL of a file.
 #[derive(Debug, Default)]
 struct Query {
     path: Option<String>,
@@ -43,9 +42,9 @@ struct Query {
     expiration: Option<String>,
 }
 
-fn query(raw: Option<&str>) -> Result<Query, Refusal> {
+fn query(raw: Option<&str>) -> Result<Query, E2bError> {
     let pairs: BTreeMap<String, String> = serde_urlencoded::from_str(raw.unwrap_or_default())
-        .map_err(|error| Refusal::bad(format!("the query cannot be read: {error}")))?;
+        .map_err(|error| E2bError::bad(format!("the query cannot be read: {error}")))?;
     let mut query = Query::default();
     for (name, value) in pairs {
         match name.as_str() {
@@ -59,16 +58,16 @@ fn query(raw: Option<&str>) -> Result<Query, Refusal> {
     Ok(query)
 }
 
-/// The sandbox, for whoever shows its token or an address that was signed with it.
+/// Returns the sandbox of a request that has its token or a signed URL.
 async fn reach(
     app: &App,
     parts: &mut Parts,
     query: &Query,
     operation: &'static str,
-) -> Result<Arc<Session>, Refusal> {
+) -> Result<Arc<Session>, E2bError> {
     access::check_username(&query.username)?;
     let Some(signature) = &query.signature else {
-        let Inside(session) = Inside::from_request_parts(parts, app).await?;
+        let EnvdSession(session) = EnvdSession::from_request_parts(parts, app).await?;
         return Ok(session);
     };
     let signed = Signed {
@@ -86,14 +85,14 @@ pub(super) async fn download(
     State(app): State<App>,
     RawQuery(raw): RawQuery,
     request: Request,
-) -> Answered {
+) -> E2bResult {
     let (mut parts, _) = request.into_parts();
     let query = query(raw.as_deref())?;
     let session = reach(&app, &mut parts, &query, "read").await?;
     let path = paths::guest(query.path.as_deref().unwrap_or_default())?;
     let name = path.name().replace(['"', '\\'], "_");
     let mut response = if wants_gzip(&parts.headers) {
-        let reader = work(&session, move |files| files.read(&path)).await?;
+        let reader = with_files(&session, move |files| files.read(&path)).await?;
         packed(reader)
     } else {
         send(&session, path, &parts.headers).await?
@@ -142,7 +141,7 @@ pub(super) async fn upload(
     State(app): State<App>,
     RawQuery(raw): RawQuery,
     request: Request,
-) -> Answered {
+) -> E2bResult {
     let (mut parts, body) = request.into_parts();
     let query = query(raw.as_deref())?;
     let session = reach(&app, &mut parts, &query, "write").await?;
@@ -178,33 +177,33 @@ struct Incoming<'a> {
 
 impl Incoming<'_> {
     /// One file, as it is or packed.
-    async fn whole(&self, mut body: Body, headers: &HeaderMap) -> Result<Vec<Value>, Refusal> {
+    async fn whole(&self, mut body: Body, headers: &HeaderMap) -> Result<Vec<Value>, E2bError> {
         let encoding = match access::header(headers, header::CONTENT_ENCODING.as_str()) {
             None | Some("" | "identity") => Encoding::Plain,
             Some("gzip") => Encoding::Gzip,
-            Some(other) => return Err(Refusal::bad(format!("{other:?} cannot be unpacked"))),
+            Some(other) => return Err(E2bError::bad(format!("{other:?} cannot be unpacked"))),
         };
-        let path = self.path.as_deref().ok_or_else(|| Refusal::bad("there is no path"))?;
+        let path = self.path.as_deref().ok_or_else(|| E2bError::bad("there is no path"))?;
         Ok(vec![self.write(path, encoding, &mut body).await?])
     }
 
     /// Any number of files in the parts of a form. With one, the address says where it goes.
-    async fn parts(&self, body: Body, boundary: String) -> Result<Vec<Value>, Refusal> {
+    async fn parts(&self, body: Body, boundary: String) -> Result<Vec<Value>, E2bError> {
         let mut form = multer::Multipart::new(body.into_data_stream(), boundary);
         let mut written = Vec::new();
-        let wrong = |error: multer::Error| Refusal::bad(format!("the form is broken: {error}"));
+        let wrong = |error: multer::Error| E2bError::bad(format!("the form is broken: {error}"));
         while let Some(part) = form.next_field().await.map_err(wrong)? {
             if written.len() == PARTS_MAX {
-                return Err(Refusal::bad(format!("more than {PARTS_MAX} files at once")));
+                return Err(E2bError::bad(format!("more than {PARTS_MAX} files at once")));
             }
             let named = part.file_name().map(|name| name.replace("%22", "\""));
             let path = self.path.clone().or(named);
-            let path = path.ok_or_else(|| Refusal::bad("a file has no name"))?;
+            let path = path.ok_or_else(|| E2bError::bad("a file has no name"))?;
             let mut content = Body::from_stream(part);
             written.push(self.write(&path, Encoding::Plain, &mut content).await?);
         }
         if written.is_empty() {
-            return Err(Refusal::bad("there is no file in the form"));
+            return Err(E2bError::bad("there is no file in the form"));
         }
         Ok(written)
     }
@@ -214,10 +213,10 @@ impl Incoming<'_> {
         path: &str,
         encoding: Encoding,
         body: &mut Body,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, E2bError> {
         let path = paths::guest(path).map_err(|error| {
             // Their user may not write there either.
-            Refusal::Problem(Problem::new(Code::Forbidden, error.to_string()))
+            E2bError::Problem(Problem::new(Code::Forbidden, error.to_string()))
         })?;
         let (shown, name) = (path.to_string(), path.name().to_owned());
         let upload =

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::{
@@ -15,26 +15,24 @@ use silica_engine::{
 };
 use silica_sessions::{Session, Watching};
 
-use super::access::{Inside, Said};
+use super::access::{E2bJson, EnvdSession};
+use super::error::{E2bError, E2bResult};
 use super::frames::{self, Frames};
 use super::paths;
 use super::process::ping;
-use super::refusal::Refusal;
 use crate::app::App;
-use crate::facade::native::files::{moment, work};
+use crate::http::files::{timestamp, with_files};
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
 
-type Answered = Result<Response, Refusal>;
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PathSaid {
+pub(super) struct PathMessage {
     path: String,
     depth: u32,
 }
 
-/// Something in a sandbox, as they show it.
+/// Renders a file or directory as E2B does.
 fn entry(path: &str, stat: &FileStat, metadata: &Metadata) -> Value {
     let (kind, letter) = match stat.kind {
         FileKind::File => ("FILE_TYPE_FILE", '-'),
@@ -51,7 +49,7 @@ fn entry(path: &str, stat: &FileStat, metadata: &Metadata) -> Value {
         "permissions": format!("{letter}{}", permissions(stat.mode)),
         "owner": stat.owner.name(),
         "group": stat.owner.name(),
-        "modifiedTime": moment(stat.modified).to_string(),
+        "modifiedTime": timestamp(stat.modified).to_string(),
         "metadata": metadata,
     });
     if let Some(target) = &stat.target {
@@ -66,23 +64,30 @@ fn permissions(mode: u32) -> String {
     letters.map(|(at, letter)| if mode & (0o400 >> at) != 0 { letter } else { '-' }).collect()
 }
 
-/// What a path names.
+/// Describes the file or directory at a path.
 fn look(files: &Files, path: &GuestPath) -> Result<Value, FileError> {
     Ok(entry(&path.to_string(), &files.stat(path)?, &files.metadata(path)?))
 }
 
 /// `Stat`
-pub(super) async fn stat(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
-    let path = paths::guest(&said.path)?;
-    let entry = work(&session, move |files| look(files, &path)).await?;
+pub(super) async fn stat(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    let entry = with_files(&session, move |files| look(files, &path)).await?;
     Ok(Answer(json!({"entry": entry})).into_response())
 }
 
 /// `ListDir`
-pub(super) async fn list(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
-    let (path, depth) = (paths::guest(&said.path)?, said.depth.max(1) as usize);
+pub(super) async fn list(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    let depth = message.depth.max(1) as usize;
     let shown = path.to_string();
-    let listed = work(&session, move |files| {
+    let listed = with_files(&session, move |files| {
         let listing = files.list(&path, depth)?;
         let described = |path: &str| {
             GuestPath::parse(path).and_then(|path| files.metadata(&path)).unwrap_or_default()
@@ -103,12 +108,12 @@ pub(super) async fn list(Inside(session): Inside, Said(said): Said<PathSaid>) ->
 
 /// `MakeDir`
 pub(super) async fn make_directory(
-    Inside(session): Inside,
-    Said(said): Said<PathSaid>,
-) -> Answered {
-    let path = paths::guest(&said.path)?;
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
     let shown = path.to_string();
-    let (made, entry) = work(&session, move |files| {
+    let (made, entry) = with_files(&session, move |files| {
         let made = files.make_directory(&path, Parents::Create)?;
         Ok((made, look(files, &path)?))
     })
@@ -124,15 +129,19 @@ pub(super) async fn make_directory(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct MoveSaid {
+pub(super) struct MoveMessage {
     source: String,
     destination: String,
 }
 
-/// `Move`: makes the directories on the way, and replaces what has the name.
-pub(super) async fn rename(Inside(session): Inside, Said(said): Said<MoveSaid>) -> Answered {
-    let (from, to) = (paths::guest(&said.source)?, paths::guest(&said.destination)?);
-    let entry = work(&session, move |files| {
+/// `Move`: creates parent directories, and replaces the destination.
+pub(super) async fn rename(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<MoveMessage>,
+) -> E2bResult {
+    let from = paths::guest(&message.source)?;
+    let to = paths::guest(&message.destination)?;
+    let entry = with_files(&session, move |files| {
         files.stat(&from)?;
         if let Some((parent, _)) = to.to_string().rsplit_once('/') {
             files.make_directory(&GuestPath::parse(parent)?, Parents::Create)?;
@@ -145,10 +154,13 @@ pub(super) async fn rename(Inside(session): Inside, Said(said): Said<MoveSaid>) 
     Ok(Answer(json!({"entry": entry})).into_response())
 }
 
-/// `Remove`: what is not there is removed already.
-pub(super) async fn remove(Inside(session): Inside, Said(said): Said<PathSaid>) -> Answered {
-    let path = paths::guest(&said.path)?;
-    work(&session, move |files| match files.remove(&path, Removal::Tree) {
+/// `Remove`: succeeds if there is nothing to remove.
+pub(super) async fn remove(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    with_files(&session, move |files| match files.remove(&path, Removal::Tree) {
         Ok(_) | Err(FileError::Missing(_)) => Ok(()),
         Err(error) => Err(error),
     })
@@ -159,20 +171,20 @@ pub(super) async fn remove(Inside(session): Inside, Said(said): Said<PathSaid>) 
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct WatchSaid {
+pub(super) struct WatchMessage {
     path: String,
     recursive: bool,
     include_entry: bool,
 }
 
-impl WatchSaid {
+impl WatchMessage {
     fn reach(&self) -> Reach {
         if self.recursive { Reach::Tree } else { Reach::Directory }
     }
 }
 
-/// Something that happened, as they tell it.
-async fn told(session: &Session, root: &GuestPath, notice: Notice, with_entry: bool) -> Value {
+/// Renders a change of files as E2B does.
+async fn event(session: &Session, root: &GuestPath, notice: Notice, with_entry: bool) -> Value {
     let kind = match notice.happening {
         Happening::Created => "EVENT_TYPE_CREATE",
         Happening::Written => "EVENT_TYPE_WRITE",
@@ -182,31 +194,31 @@ async fn told(session: &Session, root: &GuestPath, notice: Notice, with_entry: b
     };
     let mut event = json!({"name": notice.name, "type": kind});
     if let (true, Ok(path)) = (with_entry, root.join(&notice.name)) {
-        // What is gone by now has no entry.
-        if let Ok(entry) = work(session, move |files| look(files, &path)).await {
+        // A file that was removed since has no entry.
+        if let Ok(entry) = with_files(session, move |files| look(files, &path)).await {
             event["entry"] = entry;
         }
     }
     event
 }
 
-/// `WatchDir`: told as it happens.
+/// `WatchDir`: streams changes as they happen.
 pub(super) async fn watch(
     State(app): State<App>,
-    Inside(session): Inside,
+    EnvdSession(session): EnvdSession,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
+) -> E2bResult {
     let mut frames = Frames::of(body, app.options.body_bytes_max);
-    let said: WatchSaid =
-        frames.next().await?.ok_or_else(|| Refusal::bad("there is no message"))?;
-    let root = paths::guest(&said.path)?;
-    let watching = session.watch(&root, said.reach()).await?;
-    let watched = Watched {
+    let message: WatchMessage =
+        frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))?;
+    let root = paths::guest(&message.path)?;
+    let watching = session.watch(&root, message.reach()).await?;
+    let watched = WatchStream {
         session,
         root,
         watching,
-        with_entry: said.include_entry,
+        with_entry: message.include_entry,
         ping: ping(&headers),
         stage: Stage::Start,
     };
@@ -217,7 +229,7 @@ pub(super) async fn watch(
     Ok(frames::stream(pieces))
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Start,
@@ -225,7 +237,7 @@ enum Stage {
     Over,
 }
 
-struct Watched {
+struct WatchStream {
     session: Arc<Session>,
     root: GuestPath,
     watching: Watching,
@@ -234,7 +246,7 @@ struct Watched {
     stage: Stage,
 }
 
-impl Watched {
+impl WatchStream {
     async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = Vec::new();
         match self.stage {
@@ -250,7 +262,7 @@ impl Watched {
                     biased;
                     next = next => self.write(&mut chunk, next.ok()).await,
                     () = ended => {
-                        let gone = Refusal::Gone(self.session.id().to_string());
+                        let gone = E2bError::Gone(self.session.id().to_string());
                         frames::failed(&mut chunk, &gone.in_stream());
                         self.stage = Stage::Over;
                     }
@@ -264,39 +276,42 @@ impl Watched {
         match next {
             None => frames::message(chunk, &json!({"keepalive": {}})),
             Some(Ok(notice)) => {
-                let event = told(&self.session, &self.root, notice, self.with_entry).await;
+                let event = event(&self.session, &self.root, notice, self.with_entry).await;
                 frames::message(chunk, &json!({"filesystem": event}));
             }
             Some(Err(error)) => {
-                frames::failed(chunk, &Refusal::from(error).in_stream());
+                frames::failed(chunk, &E2bError::from(error).in_stream());
                 self.stage = Stage::Over;
             }
         }
     }
 }
 
-/// `CreateWatcher`: gathered until it is asked for.
+/// `CreateWatcher`: buffers changes until the client polls.
 pub(super) async fn create_watcher(
-    Inside(session): Inside,
-    Said(said): Said<WatchSaid>,
-) -> Answered {
-    let watcher = session.create_watcher(&paths::guest(&said.path)?, said.reach()).await?;
-    let id =
-        if said.include_entry { format!("{}{WITH_ENTRY}", watcher.id) } else { watcher.id.clone() };
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatchMessage>,
+) -> E2bResult {
+    let watcher = session.create_watcher(&paths::guest(&message.path)?, message.reach()).await?;
+    let id = if message.include_entry {
+        format!("{}{WITH_ENTRY}", watcher.id)
+    } else {
+        watcher.id.clone()
+    };
     Ok(Answer(json!({"watcherId": id})).into_response())
 }
 
-/// Behind the id of a watcher whose events are to say what each is about.
+/// The suffix of the id of a watcher whose events carry the entry of the file.
 const WITH_ENTRY: &str = "e";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WatcherSaid {
+pub(super) struct WatcherMessage {
     watcher_id: String,
 }
 
-impl WatcherSaid {
-    /// The watcher's own id, and whether entries are wanted.
+impl WatcherMessage {
+    /// Returns the watcher's own id, and whether events carry entries.
     fn split(&self) -> (&str, bool) {
         match self.watcher_id.strip_suffix(WITH_ENTRY) {
             Some(id) => (id, true),
@@ -306,21 +321,24 @@ impl WatcherSaid {
 }
 
 /// `GetWatcherEvents`
-pub(super) async fn events(Inside(session): Inside, Said(said): Said<WatcherSaid>) -> Answered {
-    let (id, with_entry) = said.split();
+pub(super) async fn events(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatcherMessage>,
+) -> E2bResult {
+    let (id, with_entry) = message.split();
     let watcher = session.watcher(id)?;
     let mut events = Vec::new();
     for notice in watcher.take()? {
-        events.push(told(&session, &watcher.path, notice, with_entry).await);
+        events.push(event(&session, &watcher.path, notice, with_entry).await);
     }
     Ok(Answer(json!({"events": events})).into_response())
 }
 
 /// `RemoveWatcher`
 pub(super) async fn remove_watcher(
-    Inside(session): Inside,
-    Said(said): Said<WatcherSaid>,
-) -> Answered {
-    session.delete_watcher(said.split().0)?;
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatcherMessage>,
+) -> E2bResult {
+    session.delete_watcher(message.split().0)?;
     Ok(Answer(json!({})).into_response())
 }

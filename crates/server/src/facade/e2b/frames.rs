@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
+use super::error::E2bError;
 
 /// Flags, and the length of what follows.
 const HEAD_BYTES: usize = 5;
@@ -78,19 +78,19 @@ impl Frames {
     }
 
     /// The next message; `None` when the client has said all.
-    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Refusal> {
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, E2bError> {
         loop {
             if let Some((flags, payload)) = self.whole()? {
                 if flags & END != 0 {
                     return Ok(None);
                 }
-                let wrong = |error| Refusal::bad(format!("a message cannot be read: {error}"));
+                let wrong = |error| E2bError::bad(format!("a message cannot be read: {error}"));
                 return Ok(Some(serde_json::from_slice(&payload).map_err(wrong)?));
             }
             match self.body.frame().await {
                 None if self.waiting.is_empty() => return Ok(None),
                 None | Some(Err(_)) => {
-                    return Err(Refusal::bad("the body ended before it was complete"));
+                    return Err(E2bError::bad("the body ended before it was complete"));
                 }
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
@@ -102,18 +102,18 @@ impl Frames {
     }
 
     /// A frame, if all of it is there.
-    fn whole(&mut self) -> Result<Option<(u8, BytesMut)>, Refusal> {
+    fn whole(&mut self) -> Result<Option<(u8, BytesMut)>, E2bError> {
         let Some((head, _)) = self.waiting.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
         let [flags, length @ ..] = *head;
         let length = u32::from_be_bytes(length) as usize;
         if flags & COMPRESSED != 0 {
-            return Err(Refusal::bad("messages must not be compressed"));
+            return Err(E2bError::bad("messages must not be compressed"));
         }
         if length > self.bytes_max {
             let max = self.bytes_max;
-            return Err(Refusal::bad(format!("a message is longer than {max} bytes")));
+            return Err(E2bError::bad(format!("a message is longer than {max} bytes")));
         }
         if self.waiting.len() < HEAD_BYTES + length {
             return Ok(None);

@@ -5,23 +5,22 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::{Router, middleware, routing};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_sessions::{CellRequest, KernelInfo};
 
-use super::access::{Coding, Said, is_there};
-use super::refusal::{Refusal, Shape, shaped};
+use super::access::{E2bJson, InterpreterSession, is_there};
+use super::error::{E2bError, E2bResult, ErrorShape};
 use super::{lines, paths};
 use crate::app::App;
-use crate::facade::native::cells::{Leash, OnDisconnect};
+use crate::http::dialect::render_errors;
+use crate::http::disconnect::InterruptOnDrop;
 use crate::http::json::Answer;
 
-/// The one language there is.
+/// The only language.
 const PYTHON: &str = "python";
-
-type Answered = Result<Response, Refusal>;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
@@ -30,18 +29,18 @@ pub(super) fn routes() -> Router<App> {
         .route("/contexts", routing::get(list).post(create))
         .route("/contexts/{context}", routing::delete(remove))
         .route("/contexts/{context}/restart", routing::post(restart))
-        .layer(middleware::from_fn_with_state(Shape::Text, shaped))
+        .layer(middleware::from_fn_with_state(ErrorShape::Text, render_errors::<ErrorShape>))
 }
 
-async fn health(State(app): State<App>, headers: HeaderMap) -> Answered {
+async fn health(State(app): State<App>, headers: HeaderMap) -> E2bResult {
     is_there(&app, &headers)?;
     Ok("OK".into_response())
 }
 
-fn check_language(language: Option<&str>) -> Result<(), Refusal> {
+fn check_language(language: Option<&str>) -> Result<(), E2bError> {
     match language {
         None | Some("" | PYTHON) => Ok(()),
-        Some(other) => Err(Refusal::bad(format!(
+        Some(other) => Err(E2bError::bad(format!(
             "language {other} is not supported: the template of this sandbox has {PYTHON} only"
         ))),
     }
@@ -55,28 +54,28 @@ struct ExecuteBody {
     env_vars: Option<BTreeMap<String, String>>,
 }
 
-/// Runs code; a client that goes away interrupts it.
+/// Runs code; a client that disconnects interrupts it.
 async fn execute(
     State(app): State<App>,
-    Coding(session): Coding,
-    Said(body): Said<ExecuteBody>,
-) -> Answered {
+    InterpreterSession(session): InterpreterSession,
+    E2bJson(body): E2bJson<ExecuteBody>,
+) -> E2bResult {
     if body.context_id.is_some() && body.language.is_some() {
-        return Err(Refusal::bad("only one of context_id and language can be provided"));
+        return Err(E2bError::bad("only one of context_id and language can be provided"));
     }
     check_language(body.language.as_deref())?;
     let request = CellRequest {
         code: body.code,
         kernel: body.context_id,
         environment: body.env_vars.unwrap_or_default(),
-        // Their clients watch the clock, and leave.
+        // E2B's clients keep the time themselves and disconnect.
         timeout: Some(app.sessions.options().timeout_max),
         policy: None,
     };
     let cell = session.submit(request).await?;
-    let leash = Leash::new(&cell, OnDisconnect::Interrupt);
+    let guard = InterruptOnDrop::armed(&cell);
     cell.begun().await?;
-    let body = Body::from_stream(lines::of(cell, leash));
+    let body = Body::from_stream(lines::of(cell, guard));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
@@ -84,7 +83,7 @@ fn context(kernel: &KernelInfo) -> Value {
     json!({"id": kernel.id, "language": PYTHON, "cwd": kernel.directory})
 }
 
-async fn list(Coding(session): Coding) -> Answered {
+async fn list(InterpreterSession(session): InterpreterSession) -> E2bResult {
     let contexts: Vec<Value> = session.kernels().iter().map(context).collect();
     Ok(Answer(contexts).into_response())
 }
@@ -96,19 +95,28 @@ struct ContextBody {
     cwd: Option<String>,
 }
 
-async fn create(Coding(session): Coding, Said(body): Said<ContextBody>) -> Answered {
+async fn create(
+    InterpreterSession(session): InterpreterSession,
+    E2bJson(body): E2bJson<ContextBody>,
+) -> E2bResult {
     check_language(body.language.as_deref())?;
     let directory = body.cwd.map(|cwd| paths::absolute(&cwd));
     let kernel = session.create_kernel(directory.as_deref(), &BTreeMap::new()).await?;
     Ok(Answer(context(&kernel)).into_response())
 }
 
-async fn restart(Coding(session): Coding, Path(id): Path<String>) -> Answered {
+async fn restart(
+    InterpreterSession(session): InterpreterSession,
+    Path(id): Path<String>,
+) -> E2bResult {
     session.restart_kernel(&id).await?;
     Ok(StatusCode::OK.into_response())
 }
 
-async fn remove(Coding(session): Coding, Path(id): Path<String>) -> Answered {
+async fn remove(
+    InterpreterSession(session): InterpreterSession,
+    Path(id): Path<String>,
+) -> E2bResult {
     session.delete_kernel(&id)?;
     Ok(StatusCode::OK.into_response())
 }

@@ -1,7 +1,7 @@
-//! What a cell says, as lines of JSON: one object each, ASCII only.
+//! The events of a cell as lines of JSON: one object each, ASCII only.
 //!
-//! ASCII, because one client splits lines at characters that JSON lets stand in a text, and the other
-//! decodes each piece that comes over the network for itself.
+//! ASCII, because one client splits lines at characters that JSON allows in a string, and the other
+//! decodes each piece from the network separately.
 
 use std::io;
 use std::sync::Arc;
@@ -15,40 +15,44 @@ use futures_util::Stream;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value, json};
-use silica_domain::{Bundle, Limit, Outcome, Payload};
+use silica_domain::{Bundle, Outcome, Payload};
 use silica_sessions::{Cell, CellEnd, CellPhase, Event, KernelState, Read, Reader, Text};
 use silica_store::Timestamp;
 
-use crate::facade::native::cells::Leash;
+use crate::facade::limits::field;
+use crate::http::disconnect::InterruptOnDrop;
 
-/// A sign of life while nothing is said.
+/// How long a stream is silent before a keep-alive line.
 const PING: Duration = Duration::from_secs(5);
 
 /// How much is put into one write.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// What a cell says, from its beginning. Ends with an error if the whole sandbox does, so that the
-/// connection breaks as theirs would.
-pub(super) fn of(cell: Arc<Cell>, leash: Leash) -> impl Stream<Item = io::Result<Bytes>> {
+/// Streams the events of a cell from the start. Ends with an error if the sandbox does, so that the
+/// connection breaks as E2B's would.
+pub(super) fn of(
+    cell: Arc<Cell>,
+    interrupt: InterruptOnDrop,
+) -> impl Stream<Item = io::Result<Bytes>> {
     let reader = cell.log.read(0);
-    let teller = Teller { cell, reader, over: false, _leash: leash };
-    futures_util::stream::unfold(teller, |mut teller| async move {
-        let chunk = teller.next().await?;
-        Some((chunk, teller))
+    let lines = CellLines { cell, reader, over: false, _interrupt: interrupt };
+    futures_util::stream::unfold(lines, |mut lines| async move {
+        let chunk = lines.next().await?;
+        Some((chunk, lines))
     })
 }
 
-struct Teller {
+struct CellLines {
     cell: Arc<Cell>,
     reader: Reader,
     over: bool,
-    _leash: Leash,
+    _interrupt: InterruptOnDrop,
 }
 
-impl Teller {
+impl CellLines {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let mut chunk = Vec::new();
-        // The number of a cell alone is not worth a write: it waits for what follows.
+        // The number of a cell alone is not worth a write: it is sent with what follows.
         let mut worth_a_write = false;
         while !self.over && chunk.len() < CHUNK_BYTES {
             let read = match self.reader.try_next() {
@@ -75,7 +79,7 @@ impl Teller {
 
     fn write(&mut self, chunk: &mut Vec<u8>, read: Option<Read>) -> io::Result<()> {
         match read {
-            // Their clients have no word for it, and wait.
+            // E2B has no event for it; its clients wait.
             Some(Read::Event(_, Event::Approval(_))) => {}
             Some(Read::Event(_, Event::Start)) => {
                 let count = self.cell.number();
@@ -89,7 +93,7 @@ impl Teller {
                 line(chunk, &problem(&error.name, &error.value, &trace));
             }
             Some(Read::Event(_, Event::Done)) | None => return self.finish(chunk),
-            // Told to whoever reads too slowly for too long.
+            // The client read so slowly that events were dropped.
             Some(Read::Gap(events)) => {
                 let words = format!("[{events} pieces of output were dropped]\n");
                 output(chunk, "stderr", &Text::Utf8(words.into()));
@@ -104,7 +108,7 @@ impl Teller {
             if end.report.outcome == Outcome::SandboxDied {
                 return Err(io::Error::other("the sandbox has ended"));
             }
-            if let Some(problem) = last_words(&end) {
+            if let Some(problem) = final_error(&end) {
                 line(chunk, &problem);
             }
         }
@@ -113,9 +117,9 @@ impl Teller {
     }
 }
 
-/// Why a cell ended that could not say so itself.
-fn last_words(end: &CellEnd) -> Option<Value> {
-    let explained = end.report.outcome.explain(&end.limits, Limit::field);
+/// Returns the error of a cell that was stopped from outside.
+fn final_error(end: &CellEnd) -> Option<Value> {
+    let explained = end.report.outcome.explain(&end.limits, field);
     if end.kernel == KernelState::Restarted {
         let lost = end.lost.clone().unwrap_or_default();
         let trace = explained.map_or(lost.clone(), |words| format!("{words}\n{lost}"));
@@ -153,7 +157,7 @@ fn output(chunk: &mut Vec<u8>, stream: &str, text: &Text) {
     line(chunk, &json!({"type": stream, "text": text, "timestamp": at}));
 }
 
-/// A result, its representations under the names their clients know.
+/// Renders a result, its representations under E2B's names.
 fn result(bundle: &Bundle) -> Value {
     let mut value = Map::new();
     value.insert("type".to_owned(), "result".into());
@@ -201,7 +205,7 @@ fn representation(payload: &Payload) -> Value {
     }
 }
 
-/// A text as itself and not as Python writes it in code; theirs goes no further than this either.
+/// Removes the quotes of a Python string. E2B undoes no escapes either.
 fn unquoted(shown: Value) -> Value {
     let Value::String(text) = &shown else { return shown };
     let inner = ['\'', '"']

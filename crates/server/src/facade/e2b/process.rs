@@ -15,21 +15,19 @@ use serde_json::{Value, json};
 use silica_engine::TerminalSize;
 use silica_sessions::{Command, CommandPhase, CommandRequest, Session, What};
 
-use super::access::{Inside, Said, header};
+use super::access::{E2bJson, EnvdSession, header};
+use super::error::{E2bError, E2bResult};
 use super::frames::{self, Frames};
 use super::paths;
-use super::refusal::Refusal;
 use crate::app::App;
 use crate::http::json::Answer;
 
-mod telling;
+mod stream;
 
-pub(super) use telling::ping;
+pub(super) use stream::ping;
 
-type Answered = Result<Response, Refusal>;
-
-/// The answer to a call that has nothing to say.
-fn nothing() -> Response {
+/// Returns an empty message.
+fn empty() -> Response {
     Answer(json!({})).into_response()
 }
 
@@ -70,7 +68,7 @@ struct StartMessage {
     stdin: Option<bool>,
 }
 
-/// Which command is meant.
+/// Selects a command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Selector {
@@ -79,8 +77,8 @@ struct Selector {
 }
 
 impl Selector {
-    /// The command that has this number or tag: one that runs, or else the last that did.
-    fn find(&self, session: &Session) -> Result<Arc<Command>, Refusal> {
+    /// Returns the command with this number or tag: a running one, or else the last that ran.
+    fn find(&self, session: &Session) -> Result<Arc<Command>, E2bError> {
         let meant = |command: &Arc<Command>| match (self.pid, &self.tag) {
             (Some(pid), _) => command.process_id() == pid,
             (None, Some(tag)) => command.request.tag.as_ref() == Some(tag),
@@ -89,14 +87,14 @@ impl Selector {
         let found: Vec<_> = session.commands().into_iter().filter(meant).collect();
         let runs = |command: &&Arc<Command>| matches!(command.phase(), CommandPhase::Running);
         let best = found.iter().find(runs).or(found.last());
-        best.cloned().ok_or_else(|| Refusal::missing(format!("process {self} was not found")))
+        best.cloned().ok_or_else(|| E2bError::missing(format!("process {self} was not found")))
     }
 
-    fn find_running(&self, session: &Session) -> Result<Arc<Command>, Refusal> {
+    fn find_running(&self, session: &Session) -> Result<Arc<Command>, E2bError> {
         let found = self.find(session)?;
         match found.phase() {
             CommandPhase::Running => Ok(found),
-            CommandPhase::Done(_) => Err(Refusal::missing(format!("process {self} has ended"))),
+            CommandPhase::Done(_) => Err(E2bError::missing(format!("process {self} has ended"))),
         }
     }
 }
@@ -111,26 +109,28 @@ impl std::fmt::Display for Selector {
     }
 }
 
-/// How long a client gives a stream; `None` for as long as it takes.
-fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+/// Returns the client's timeout of a stream.
+fn patience(headers: &HeaderMap) -> Result<Option<Duration>, E2bError> {
     let Some(text) = header(headers, "connect-timeout-ms") else { return Ok(None) };
-    let millis: u64 = text.parse().map_err(|_| Refusal::bad("connect-timeout-ms is no number"))?;
+    let millis: u64 =
+        text.parse().map_err(|_| E2bError::bad("connect-timeout-ms must be a number"))?;
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
-async fn first<T: serde::de::DeserializeOwned>(app: &App, body: Body) -> Result<T, Refusal> {
+async fn first<T: serde::de::DeserializeOwned>(app: &App, body: Body) -> Result<T, E2bError> {
     let mut frames = Frames::of(body, app.options.body_bytes_max);
-    frames.next().await?.ok_or_else(|| Refusal::bad("there is no message"))
+    frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))
 }
 
 /// `Start`: the command outlives its stream, but not the time its client gave it.
 pub(super) async fn start(
     State(app): State<App>,
-    Inside(session): Inside,
+    EnvdSession(session): EnvdSession,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
-    let (begun, patience) = (Instant::now(), patience(&headers)?);
+) -> E2bResult {
+    let begun = Instant::now();
+    let patience = patience(&headers)?;
     let message: StartMessage = first(&app, body).await?;
     let Config { cmd, args, envs, cwd } = message.process;
     let request = CommandRequest {
@@ -144,9 +144,10 @@ pub(super) async fn start(
     };
     let command = session.run_command(request).await?;
     let reader = command.log.read(0);
-    // Told when it is, and not when the command has ended of it: the client is about to leave.
+    // The stream ends at the deadline, not when the command has been killed: the client disconnects
+    // then.
     let deadline = patience.and_then(|patience| begun.checked_add(patience));
-    Ok(telling::stream(command, reader, &headers, deadline))
+    Ok(stream::stream(command, reader, &headers, deadline))
 }
 
 #[derive(Debug, Deserialize)]
@@ -155,22 +156,22 @@ struct ConnectMessage {
     process: Selector,
 }
 
-/// `Connect`: what the command says from now on.
+/// `Connect`: the output from now on.
 pub(super) async fn connect(
     State(app): State<App>,
-    Inside(session): Inside,
+    EnvdSession(session): EnvdSession,
     headers: HeaderMap,
     body: Body,
-) -> Answered {
+) -> E2bResult {
     let message: ConnectMessage = first(&app, body).await?;
     let command = message.process.find(&session)?;
     let deadline = patience(&headers)?.and_then(|patience| Instant::now().checked_add(patience));
     let reader = command.log.read(u64::MAX);
-    Ok(telling::stream(command, reader, &headers, deadline))
+    Ok(stream::stream(command, reader, &headers, deadline))
 }
 
 /// `List`: the commands that run.
-pub(super) async fn list(Inside(session): Inside) -> Answered {
+pub(super) async fn list(EnvdSession(session): EnvdSession) -> E2bResult {
     let runs = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Running);
     let processes: Vec<Value> =
         session.commands().iter().filter(|command| runs(command)).map(|it| shown(it)).collect();
@@ -199,10 +200,10 @@ struct Input {
 }
 
 impl Input {
-    fn bytes(&self) -> Result<Vec<u8>, Refusal> {
+    fn bytes(&self) -> Result<Vec<u8>, E2bError> {
         let text = self.stdin.as_ref().or(self.pty.as_ref());
-        let text = text.ok_or_else(|| Refusal::bad("there is no input"))?;
-        STANDARD.decode(text).map_err(|_| Refusal::bad("the input is not base 64"))
+        let text = text.ok_or_else(|| E2bError::bad("there is no input"))?;
+        STANDARD.decode(text).map_err(|_| E2bError::bad("the input is not base 64"))
     }
 }
 
@@ -211,7 +212,7 @@ async fn write(
     session: &Session,
     command: &Command,
     input: &Input,
-) -> Result<(), Refusal> {
+) -> Result<(), E2bError> {
     let bytes = input.bytes()?;
     app.sessions.admission().upload(session.tenant(), bytes.len() as u64)?;
     Ok(command.write(&bytes).await?)
@@ -227,12 +228,12 @@ pub(super) struct SendInput {
 /// `SendInput`
 pub(super) async fn send_input(
     State(app): State<App>,
-    Inside(session): Inside,
-    Said(said): Said<SendInput>,
-) -> Answered {
-    let command = said.process.find_running(&session)?;
-    write(&app, &session, &command, &said.input).await?;
-    Ok(nothing())
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<SendInput>,
+) -> E2bResult {
+    let command = message.process.find_running(&session)?;
+    write(&app, &session, &command, &message.input).await?;
+    Ok(empty())
 }
 
 /// One message of a stream of input.
@@ -248,12 +249,12 @@ struct DataMessage {
     input: Input,
 }
 
-/// `StreamInput`: which command, then what it reads, until the client has said all.
+/// `StreamInput`: which command, then what it reads, to the end of the stream.
 pub(super) async fn stream_input(
     State(app): State<App>,
-    Inside(session): Inside,
+    EnvdSession(session): EnvdSession,
     body: Body,
-) -> Answered {
+) -> E2bResult {
     let mut frames = Frames::of(body, app.options.body_bytes_max);
     let mut command = None;
     while let Some(message) = frames.next::<InputMessage>().await? {
@@ -262,7 +263,7 @@ pub(super) async fn stream_input(
         }
         if let Some(data) = message.data {
             let command =
-                command.as_ref().ok_or_else(|| Refusal::bad("input before its process"))?;
+                command.as_ref().ok_or_else(|| E2bError::bad("input before its process"))?;
             write(&app, &session, command, &data.input).await?;
         }
     }
@@ -281,14 +282,17 @@ pub(super) struct SendSignal {
 }
 
 /// `SendSignal`
-pub(super) async fn send_signal(Inside(session): Inside, Said(said): Said<SendSignal>) -> Answered {
-    let number = match said.signal.as_str() {
+pub(super) async fn send_signal(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<SendSignal>,
+) -> E2bResult {
+    let number = match message.signal.as_str() {
         "SIGNAL_SIGTERM" => 15,
         "SIGNAL_SIGKILL" => 9,
-        other => return Err(Refusal::bad(format!("there is no signal {other:?}"))),
+        other => return Err(E2bError::bad(format!("there is no signal {other:?}"))),
     };
-    said.process.find_running(&session)?.signal(number).await?;
-    Ok(nothing())
+    message.process.find_running(&session)?.signal(number).await?;
+    Ok(empty())
 }
 
 #[derive(Debug, Deserialize)]
@@ -298,9 +302,12 @@ pub(super) struct CloseStdin {
 }
 
 /// `CloseStdin`
-pub(super) async fn close_stdin(Inside(session): Inside, Said(said): Said<CloseStdin>) -> Answered {
-    said.process.find_running(&session)?.close_input().await?;
-    Ok(nothing())
+pub(super) async fn close_stdin(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<CloseStdin>,
+) -> E2bResult {
+    message.process.find_running(&session)?.close_input().await?;
+    Ok(empty())
 }
 
 #[derive(Debug, Deserialize)]
@@ -311,10 +318,13 @@ pub(super) struct Update {
 }
 
 /// `Update`: the size of a terminal.
-pub(super) async fn update(Inside(session): Inside, Said(said): Said<Update>) -> Answered {
-    let command = said.process.find_running(&session)?;
-    if let Some(pty) = said.pty {
+pub(super) async fn update(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<Update>,
+) -> E2bResult {
+    let command = message.process.find_running(&session)?;
+    if let Some(pty) = message.pty {
         command.resize(pty.into())?;
     }
-    Ok(nothing())
+    Ok(empty())
 }

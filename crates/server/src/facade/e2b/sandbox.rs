@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use silica_sessions::{Create, Sample, Session, SessionInfo};
 use silica_store::Timestamp;
 
+use super::error::E2bError;
 use super::paths::{self, HOME};
-use super::refusal::Refusal;
 use crate::app::App;
 use crate::links::Purpose;
 
@@ -48,10 +48,10 @@ pub(super) struct CreateBody {
 }
 
 impl CreateBody {
-    pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<Create, Refusal> {
+    pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<Create, E2bError> {
         check_network(&self.network)?;
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks_for_something(value)) {
-            return Err(Refusal::bad(format!("{name} is not supported by this server")));
+            return Err(E2bError::bad(format!("{name} is not supported by this server")));
         }
         let options = app.sessions.options();
         // Theirs end by the clock alone.
@@ -80,14 +80,14 @@ fn asks_for_something(value: &Value) -> bool {
 
 /// There is no network. What asks for less of one is fulfilled already; what asks for some of it
 /// cannot be.
-pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), Refusal> {
+pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError> {
     let fulfilled = ["denyOut"];
     let wanted = network
         .iter()
         .find(|(name, value)| !fulfilled.contains(&name.as_str()) && asks_for_something(value));
     match wanted {
         None => Ok(()),
-        Some((name, _)) => Err(Refusal::bad(format!(
+        Some((name, _)) => Err(E2bError::bad(format!(
             "network.{name} cannot be had: sandboxes of this server have no network"
         ))),
     }
@@ -113,8 +113,8 @@ pub(super) fn access(app: &App, session: &Session) -> Value {
         "sandboxID": id,
         "clientID": CLIENT_ID,
         "envdVersion": ENVD_VERSION,
-        "envdAccessToken": app.link_key.token(Purpose::Inside, id),
-        "trafficAccessToken": app.link_key.token(Purpose::Code, id),
+        "envdAccessToken": app.link_key.token(Purpose::Envd, id),
+        "trafficAccessToken": app.link_key.token(Purpose::Interpreter, id),
         "domain": null,
     })
 }
@@ -140,7 +140,7 @@ pub(super) fn listed(app: &App, info: &SessionInfo) -> Value {
 /// Everything about a sandbox.
 pub(super) fn detail(app: &App, session: &Session) -> Value {
     let mut value = listed(app, &session.info());
-    value["envdAccessToken"] = app.link_key.token(Purpose::Inside, session.id().as_str()).into();
+    value["envdAccessToken"] = app.link_key.token(Purpose::Envd, session.id().as_str()).into();
     value["allowInternetAccess"] = false.into();
     value["domain"] = Value::Null;
     value["network"] = json!({"allowPublicTraffic": false});

@@ -1,20 +1,6 @@
-//! Addresses, paths and tokens as E2B's clients write them.
+//! Paths and metadata as E2B's clients write them.
 
-use axum::http::Uri;
-
-use super::{control, paths, without_double_slashes};
-
-#[test]
-fn double_slashes_are_one() {
-    let check = |from: &str, to: Option<&str>| {
-        let uri: Uri = from.parse().unwrap();
-        let found = without_double_slashes(&uri).map(|uri| uri.to_string());
-        assert_eq!(found.as_deref(), to, "{from}");
-    };
-    check("/files?path=//a", None);
-    check("//execute", Some("/execute"));
-    check("///v2//sandboxes?limit=1", Some("/v2/sandboxes?limit=1"));
-}
+use super::{control, paths};
 
 #[test]
 fn paths_start_at_home() {

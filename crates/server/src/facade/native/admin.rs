@@ -1,4 +1,4 @@
-//! What only operators see: everything that lives on this server.
+//! For admin keys: every live sandbox of this server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use serde_json::{Value, json};
 use silica_sessions::{CommandPhase, Session};
 use silica_store::Timestamp;
 
+use super::wire::Moment;
+use super::wire::sandbox::{WatchedSandbox, WatchedSandboxList};
 use crate::app::App;
-use crate::facade::native::render;
 use crate::http::auth::Admin;
 use crate::http::json::Answer;
 use crate::http::problem::Problem;
 
-/// How many sandboxes are asked at the same time what they use.
+/// How many sandboxes are measured at the same time.
 const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// `GET /v1/admin/sandboxes`
@@ -26,29 +26,23 @@ pub(crate) async fn sandboxes(State(app): State<App>, _: Admin) -> Result<Respon
         keys.iter().map(|key| (key.id.as_str(), key.name.as_str())).collect();
     let mut sessions = app.sessions.all();
     sessions.sort_by(|one, other| one.id().as_str().cmp(other.id().as_str()));
-    let seen = futures_util::stream::iter(sessions.into_iter().map(seen))
+    let watched = futures_util::stream::iter(sessions.into_iter().map(watched))
         .buffered(ASKED_AT_ONCE_MAX)
-        .collect::<Vec<(String, Value)>>()
+        .collect::<Vec<(String, WatchedSandbox)>>()
         .await;
-    let sandboxes: Vec<Value> = seen
-        .into_iter()
-        .map(|(owner, mut sandbox)| {
-            sandbox["owner_name"] = names.get(owner.as_str()).copied().into();
-            sandbox["owner"] = owner.into();
-            sandbox
-        })
-        .collect();
-    let answer = json!({"at": Timestamp::now().to_string(), "sandboxes": sandboxes});
-    Ok(Answer(answer).into_response())
+    let owned = |(owner, sandbox): (String, WatchedSandbox)| {
+        let name = names.get(owner.as_str()).copied();
+        sandbox.owned_by(owner, name)
+    };
+    let sandboxes = watched.into_iter().map(owned).collect();
+    let at = Moment(Timestamp::now());
+    Ok(Answer(WatchedSandboxList { at, sandboxes }).into_response())
 }
 
-/// A sandbox with what it uses now, and whose it is.
-async fn seen(session: Arc<Session>) -> (String, Value) {
+/// Returns a sandbox with its usage, and its owner.
+async fn watched(session: Arc<Session>) -> (String, WatchedSandbox) {
     let commands = session.commands();
-    let running = |phase: &CommandPhase| matches!(phase, CommandPhase::Running);
-    let mut sandbox = render::sandbox(&session.info(), None);
-    sandbox["commands_running"] =
-        commands.iter().filter(|command| running(&command.phase())).count().into();
-    sandbox["usage"] = render::sample(&session.usage());
+    let running = commands.iter().filter(|it| matches!(it.phase(), CommandPhase::Running)).count();
+    let sandbox = WatchedSandbox::new(&session.info(), &session.usage(), running);
     (session.tenant().to_string(), sandbox)
 }

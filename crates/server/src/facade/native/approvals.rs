@@ -1,36 +1,37 @@
-//! Approvals: what waits for a person, and their word on it.
+//! Approvals: code that waits for a person, and decisions on it.
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use silica_sessions::Word;
 use silica_store::approvals::{ApprovalRecord, State as Standing};
 
+use super::wire::approval::{Approval, ApprovalList};
 use crate::app::App;
-use crate::facade::native::render;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::{Code, Problem};
 
-/// The longest code that a list shows; longer code is shown one by one.
+/// The longest code in a list; longer code is only in the response for one approval.
 const LISTED_CODE_BYTES_MAX: usize = 64 * 1024;
 
-/// An approval as a list shows it.
-fn listed(app: &App, record: &ApprovalRecord) -> Value {
-    let mut value = whole(app, record);
+/// Renders an approval in a list.
+fn listed(app: &App, record: &ApprovalRecord) -> Approval {
+    let mut approval = rendered(app, record);
     if record.code.as_ref().is_some_and(|code| code.len() > LISTED_CODE_BYTES_MAX) {
-        value["code"] = Value::Null;
+        approval.code = None;
     }
-    value
+    approval
 }
 
-/// An approval with its code, and whether there is still something that could run.
-fn whole(app: &App, record: &ApprovalRecord) -> Value {
-    let mut value = render::approval_record(record);
-    value["code"] = record.code.clone().into();
-    value["runnable"] = app.sessions.review().is_runnable(record).into();
-    value
+/// Renders an approval with its code, and whether it could still run.
+fn rendered(app: &App, record: &ApprovalRecord) -> Approval {
+    Approval {
+        summary: record.into(),
+        code: record.code.clone(),
+        runnable: app.sessions.review().is_runnable(record),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,7 +40,7 @@ pub(crate) struct ListQuery {
     state: Option<String>,
 }
 
-/// `GET /v1/approvals`: everybody's for those who may decide, otherwise one's own.
+/// `GET /v1/approvals`: all for a key that may approve, otherwise its own.
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -53,8 +54,8 @@ pub(crate) async fn list(
     };
     let owner = (!caller.approve).then_some(&caller.tenant);
     let records = app.sessions.review().list(state, owner).await?;
-    let approvals: Vec<Value> = records.iter().map(|record| listed(&app, record)).collect();
-    Ok(Answer(json!({"approvals": approvals})).into_response())
+    let approvals = records.iter().map(|record| listed(&app, record)).collect();
+    Ok(Answer(ApprovalList { approvals }).into_response())
 }
 
 /// `GET /v1/approvals/{approval}`
@@ -67,27 +68,33 @@ pub(crate) async fn get(
     if !caller.approve && record.tenant != caller.tenant {
         return Err(Problem::new(Code::ApprovalNotFound, format!("there is no approval {id}")));
     }
-    Ok(Answer(whole(&app, &record)).into_response())
+    Ok(Answer(rendered(&app, &record)).into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A decision on an approval
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WordBody {
+#[schemars(rename = "Word", extend("examples" = [{"reason": "looks good", "sha256": null}]))]
+pub(crate) struct DecisionBody {
+    /// The reason, for the owner and the audit log
     reason: Option<String>,
+    /// The digest of the code that was reviewed; another digest is refused
     sha256: Option<String>,
 }
 
 /// The longest reason.
 const REASON_CHARS_MAX: usize = 1000;
 
-fn word(caller: Caller, body: WordBody) -> Result<Word, Problem> {
+fn word(caller: Caller, body: DecisionBody) -> Result<Word, Problem> {
     if !caller.approve {
         let words = "only a key that may approve, or an admin key, may do this";
         return Err(Problem::new(Code::Forbidden, words));
     }
     let length = body.reason.as_ref().map_or(0, |reason| reason.chars().count());
     if length > REASON_CHARS_MAX {
-        return Err(Problem::bad(format!("a reason has at most {REASON_CHARS_MAX} characters")));
+        return Err(Problem::bad(format!(
+            "reason must have at most {REASON_CHARS_MAX} characters"
+        )));
     }
     Ok(Word { by: caller.tenant, reason: body.reason, sha256: body.sha256 })
 }
@@ -97,12 +104,12 @@ pub(crate) async fn approve(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Json(body): Json<WordBody>,
+    Json(body): Json<DecisionBody>,
 ) -> Result<Response, Problem> {
     let word = word(caller, body)?;
     let admission = app.sessions.admission();
     let record = app.sessions.review().approve(admission, &id, word).await?;
-    Ok(Answer(whole(&app, &record)).into_response())
+    Ok(Answer(rendered(&app, &record)).into_response())
 }
 
 /// `POST /v1/approvals/{approval}/deny`
@@ -110,8 +117,8 @@ pub(crate) async fn deny(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Json(body): Json<WordBody>,
+    Json(body): Json<DecisionBody>,
 ) -> Result<Response, Problem> {
     let record = app.sessions.review().deny(&id, word(caller, body)?).await?;
-    Ok(Answer(whole(&app, &record)).into_response())
+    Ok(Answer(rendered(&app, &record)).into_response())
 }

@@ -3,16 +3,16 @@
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::json;
-use silica_store::audit::{Search, Verdict};
+use silica_store::audit::Search;
 use silica_store::{SandboxId, Timestamp};
 
+use super::wire::account::{AuditCheck, ExecutionList};
 use crate::app::App;
 use crate::http::auth::{Admin, Caller};
 use crate::http::json::Answer;
 use crate::http::problem::Problem;
 
-/// Executions in one answer.
+/// The most executions in one response.
 const LIMIT_MAX: usize = 1000;
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,21 +48,11 @@ pub(crate) async fn search(
         limit: Some(query.limit.unwrap_or(100).min(LIMIT_MAX)),
     };
     let executions = app.sessions.store().audit().search(&search).await?;
-    Ok(Answer(json!({"executions": executions})).into_response())
+    Ok(Answer(ExecutionList { executions }).into_response())
 }
 
 /// `GET /v1/audit/verify`
 pub(crate) async fn verify(State(app): State<App>, _: Admin) -> Result<Response, Problem> {
     let verdict = app.sessions.store().audit().verify(None).await?;
-    let answer = match verdict {
-        Verdict::Whole(summary) => json!({
-            "ok": true,
-            "records": summary.records,
-            "first": summary.first,
-            "head": summary.head.to_string(),
-            "unfinished": summary.unfinished,
-        }),
-        Verdict::Broken(fault) => json!({"ok": false, "fault": fault.to_string()}),
-    };
-    Ok(Answer(answer).into_response())
+    Ok(Answer(AuditCheck::from(verdict)).into_response())
 }

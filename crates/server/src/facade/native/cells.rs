@@ -7,77 +7,64 @@ use std::time::Duration;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use silica_sessions::{Cell, CellPhase, CellRequest};
 
+use super::events::CellEvents;
+use super::wire::cell::{CellExtended, CellList};
+use super::wire::{self, Detail};
 use super::{policy, seconds, session};
 use crate::app::App;
-use crate::facade::native::render::{self, Detail};
 use crate::http::auth::Caller;
+use crate::http::disconnect::InterruptOnDrop;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::Problem;
-use crate::http::stream::{self, Told};
+use crate::http::stream;
 
-/// What is to be run, and how the client wants to hear of it.
-#[derive(Debug, Deserialize)]
+/// Code that is to be run
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    rename = "CreateCell",
+    extend("examples" = [{"code": "print(6 * 7)", "kernel": "k1", "timeout_seconds": 30}])
+)]
 pub(crate) struct CellBody {
+    /// Python
     code: String,
+    /// The kernel; the first one if left out
     kernel: Option<String>,
+    /// Variables for this cell alone
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// The wall-clock time that it may take
     timeout_seconds: Option<f64>,
+    /// `strict`, `data`, `open`, or the text of a policy file
     policy: Option<String>,
+    /// Respond at once, and let the cell be read later
     #[serde(default)]
     background: bool,
+    /// What happens to the cell when a client that waits or streams disconnects
     #[serde(default)]
+    #[schemars(extend("default" = "continue"))]
     on_disconnect: OnDisconnect,
 }
 
-/// What becomes of a cell whose client has gone.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum OnDisconnect {
-    /// It runs on.
     #[default]
     Continue,
-    /// It is interrupted.
     Interrupt,
 }
 
-/// Interrupts a cell when whoever holds this is dropped before the cell has ended.
-#[derive(Debug)]
-pub(crate) struct Leash(Option<Arc<Cell>>);
-
-impl Leash {
-    pub(crate) fn new(cell: &Arc<Cell>, on_disconnect: OnDisconnect) -> Self {
-        Self((on_disconnect == OnDisconnect::Interrupt).then(|| Arc::clone(cell)))
-    }
-}
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        if let Some(cell) = &self.0 {
-            // One that has ended needs no interrupt.
-            let _ = cell.interrupt();
+impl OnDisconnect {
+    fn guard(self, cell: &Arc<Cell>) -> InterruptOnDrop {
+        match self {
+            Self::Continue => InterruptOnDrop::disarmed(),
+            Self::Interrupt => InterruptOnDrop::armed(cell),
         }
-    }
-}
-
-/// A cell as its stream tells it.
-struct Teller {
-    cell: Arc<Cell>,
-    _leash: Leash,
-}
-
-impl Told for Teller {
-    fn start(&self) -> Value {
-        json!({"cell": self.cell.id, "kernel": self.cell.kernel})
-    }
-
-    fn done(&self) -> Value {
-        render::cell(&self.cell, Detail::Brief)
     }
 }
 
@@ -97,23 +84,20 @@ pub(crate) async fn create(
     let cell = session.submit(request).await?;
     if background {
         cell.begun().await?;
-        let answer = Answer(render::cell(&cell, Detail::Full));
+        let answer = Answer(wire::cell::Cell::new(&cell, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
-    let leash = Leash::new(&cell, on_disconnect);
+    let interrupt = on_disconnect.guard(&cell);
     if stream::wanted(&headers) {
         cell.begun().await?;
         let reader = cell.log.read(0);
-        let place = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
-        return Ok(stream::located(
-            stream::respond(reader, Teller { cell, _leash: leash }),
-            &place,
-        ));
+        let location = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
+        let response = stream::respond(reader, CellEvents::new(cell, interrupt));
+        return Ok(stream::located(response, &location));
     }
     cell.done_or_parked().await?;
-    let mut leash = leash;
-    leash.0 = None;
-    let answer = Answer(render::cell(&cell, Detail::Full));
+    interrupt.disarm();
+    let answer = Answer(wire::cell::Cell::new(&cell, Detail::Full));
     // A person may take longer than a connection lasts.
     let waits = matches!(cell.phase(), CellPhase::AwaitingApproval);
     let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -128,8 +112,9 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let cells = session.cells();
-    let cells: Vec<_> = cells.iter().rev().map(|cell| render::cell(cell, Detail::Brief)).collect();
-    Ok(Answer(json!({"cells": cells})).into_response())
+    let brief = |cell: &Arc<Cell>| wire::cell::Cell::new(cell, Detail::Brief);
+    let cells = cells.iter().rev().map(brief).collect();
+    Ok(Answer(CellList { cells }).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,10 +136,10 @@ pub(crate) async fn get(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(&cell)?;
     if let (Some(wait), false) = (query.wait, matches!(cell.phase(), CellPhase::Done(_))) {
-        // Whether it has ended by then is in the answer.
+        // The response says whether it has ended by then.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), cell.done()).await;
     }
-    Ok(Answer(render::cell(&cell, Detail::Full)).into_response())
+    Ok(Answer(wire::cell::Cell::new(&cell, Detail::Full)).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -174,7 +159,7 @@ pub(crate) async fn events(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(&cell)?;
     let reader = cell.log.read(stream::last_event(&headers, query.after));
-    Ok(stream::respond(reader, Teller { cell, _leash: Leash(None) }))
+    Ok(stream::respond(reader, CellEvents::new(cell, InterruptOnDrop::disarmed())))
 }
 
 /// `POST …/cells/{cell}/interrupt`
@@ -187,9 +172,12 @@ pub(crate) async fn interrupt(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// More time for a cell
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ExtendBody {
+#[schemars(rename = "ExtendCell", extend("examples" = [{"seconds": 60}]))]
+pub(crate) struct ExtendCellBody {
+    /// The additional time
     seconds: f64,
 }
 
@@ -198,9 +186,9 @@ pub(crate) async fn extend(
     State(app): State<App>,
     caller: Caller,
     Path((id, cell)): Path<(String, String)>,
-    Json(body): Json<ExtendBody>,
+    Json(body): Json<ExtendCellBody>,
 ) -> Result<Response, Problem> {
     let cell = session(&app, &caller, &id).await?.cell(&cell)?;
     let total = cell.extend(seconds(body.seconds)?)?;
-    Ok(Answer(json!({"timeout_seconds": total.as_secs_f64()})).into_response())
+    Ok(Answer(CellExtended { timeout_seconds: total.as_secs_f64() }).into_response())
 }

@@ -8,39 +8,58 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use silica_engine::TerminalSize;
 use silica_sessions::{Command, CommandPhase, CommandRequest, What};
 
 use super::cells::{After, WAIT_MAX, Wait};
-use super::{seconds, session};
+use super::events::CommandEvents;
+use super::wire::command::CommandList;
+use super::wire::{self, Detail};
+use super::{one_of, seconds, session};
 use crate::app::App;
-use crate::facade::native::render::{self, Detail};
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::Problem;
-use crate::http::stream::{self, Told};
+use crate::http::stream;
 
-/// What is to be run, and how the client wants to hear of it.
-#[derive(Debug, Default, Deserialize)]
+/// A command for a shell, or a program with arguments
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(
+    rename = "CreateCommand",
+    transform = one_of(&[("command", "string"), ("arguments", "array")]),
+    extend("examples" = [{"command": "ls -l | wc -l", "timeout_seconds": 60}])
+)]
 pub(crate) struct CommandBody {
+    /// A line for a shell
     command: Option<String>,
+    /// A program and its arguments, without a shell, instead of `command`
+    #[schemars(extend("minItems" = 1))]
     arguments: Option<Vec<String>>,
+    /// Variables, over those of the sandbox
     env: BTreeMap<String, String>,
+    /// The directory it starts in; /workspace if left out
     directory: Option<String>,
+    /// Keep its input open until it is closed; otherwise the input is empty
     stdin: bool,
+    /// The wall-clock time that it may take
     timeout_seconds: Option<f64>,
+    /// Respond at once, and let the command be read later
     background: bool,
+    /// The size of its terminal; none if left out
     terminal: Option<TerminalBody>,
 }
 
-/// The size of a terminal.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// The size of a terminal
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TerminalSize", extend("examples" = [{"columns": 80, "rows": 24}]))]
 pub(crate) struct TerminalBody {
+    /// Its width
     columns: u16,
+    /// Its height
     rows: u16,
 }
 
@@ -55,7 +74,7 @@ impl CommandBody {
         let what = match (self.command, self.arguments) {
             (Some(line), None) => What::Line(line),
             (None, Some(arguments)) if !arguments.is_empty() => What::Program(arguments),
-            _ => return Err(Problem::bad("either command or arguments is needed")),
+            _ => return Err(Problem::bad("either command or arguments is required")),
         };
         Ok(CommandRequest {
             what,
@@ -66,19 +85,6 @@ impl CommandBody {
             terminal: self.terminal.map(Into::into),
             tag: None,
         })
-    }
-}
-
-/// A command as its stream tells it.
-struct Teller(Arc<Command>);
-
-impl Told for Teller {
-    fn start(&self) -> Value {
-        json!({"command": self.0.id, "process_id": self.0.process_id()})
-    }
-
-    fn done(&self) -> Value {
-        render::command(&self.0, Detail::Brief)
     }
 }
 
@@ -94,17 +100,17 @@ pub(crate) async fn create(
     let background = body.background;
     let command = session.run_command(body.request()?).await?;
     if background {
-        let answer = Answer(render::command(&command, Detail::Full));
+        let answer = Answer(wire::command::Command::new(&command, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
     if stream::wanted(&headers) {
         let reader = command.log.read(0);
-        let place = format!("/v1/sandboxes/{id}/commands/{}", command.id);
-        return Ok(stream::located(stream::respond(reader, Teller(command)), &place));
+        let location = format!("/v1/sandboxes/{id}/commands/{}", command.id);
+        return Ok(stream::located(stream::respond(reader, CommandEvents(command)), &location));
     }
     let end = command.done().await;
     app.metrics.stage("command", end.duration);
-    Ok(Answer(render::command(&command, Detail::Full)).into_response())
+    Ok(Answer(wire::command::Command::new(&command, Detail::Full)).into_response())
 }
 
 /// `GET …/commands`
@@ -115,9 +121,9 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let commands = session.commands();
-    let commands: Vec<_> =
-        commands.iter().rev().map(|command| render::command(command, Detail::Brief)).collect();
-    Ok(Answer(json!({"commands": commands})).into_response())
+    let brief = |command: &Arc<Command>| wire::command::Command::new(command, Detail::Brief);
+    let commands = commands.iter().rev().map(brief).collect();
+    Ok(Answer(CommandList { commands }).into_response())
 }
 
 /// `GET …/commands/{command}`
@@ -130,10 +136,10 @@ pub(crate) async fn get(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let command = session(&app, &caller, &id).await?.command(&command)?;
     if let (Some(wait), CommandPhase::Running) = (query.wait, command.phase()) {
-        // Whether it has ended by then is in the answer.
+        // The response says whether it has ended by then.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), command.done()).await;
     }
-    Ok(Answer(render::command(&command, Detail::Full)).into_response())
+    Ok(Answer(wire::command::Command::new(&command, Detail::Full)).into_response())
 }
 
 /// `GET …/commands/{command}/events`
@@ -147,7 +153,7 @@ pub(crate) async fn events(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let command = session(&app, &caller, &id).await?.command(&command)?;
     let reader = command.log.read(stream::last_event(&headers, query.after));
-    Ok(stream::respond(reader, Teller(command)))
+    Ok(stream::respond(reader, CommandEvents(command)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,21 +186,24 @@ pub(crate) async fn stdin(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A signal for a command's whole process group
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Signal", extend("examples" = [{"signal": "TERM"}]))]
 pub(crate) struct SignalBody {
-    signal: Signal,
+    /// A name, with or without SIG, or a number
+    signal: SignalChoice,
 }
 
-/// By name or by number.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum Signal {
+#[schemars(inline)]
+enum SignalChoice {
     Name(String),
     Number(i32),
 }
 
-/// The signals people send, by their names without SIG.
+/// Signals by their names without SIG.
 const SIGNALS: [(&str, i32); 11] = [
     ("HUP", 1),
     ("INT", 2),
@@ -209,7 +218,7 @@ const SIGNALS: [(&str, i32); 11] = [
     ("WINCH", 28),
 ];
 
-impl Signal {
+impl SignalChoice {
     fn number(&self) -> Result<i32, Problem> {
         match self {
             Self::Number(number) => Ok(*number),

@@ -2,37 +2,33 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use silica_engine::{
-    FileError, FileKind, FileStat, Files, GuestPath, Made, Metadata, Overwrite, Parents, Range,
-    Reader, Removal,
-};
+use silica_engine::{FileError, FileKind, GuestPath, Made, Metadata, Overwrite, Parents, Removal};
 use silica_sessions::Session;
 use silica_store::{Tenant, Timestamp};
 use tokio::sync::mpsc;
 
+use super::wire::Moment;
+use super::wire::file::{Entry, LinkCreated, Listing, Unpacked};
 use super::{seconds, session};
 use crate::app::App;
 use crate::http::auth::Caller;
+use crate::http::download::{CHUNKS_WAITING, Pipe, pieces, send};
+use crate::http::files::with_files;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::{Code, Problem};
+use crate::http::returnable::refuse;
 use crate::http::upload::{Encoding, Source, Upload, feed, store};
 use crate::links::Link;
-
-/// Pieces of a file on their way through; memory of one transfer is a few of these.
-pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
-
-/// Pieces that wait for a slow reader or a slow disk.
-pub(crate) const CHUNKS_WAITING: usize = 4;
 
 /// The longest life of a link.
 const LINK_SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
@@ -52,44 +48,6 @@ fn queried(query: Queried<PathQuery>) -> Result<(GuestPath, PathQuery), Problem>
     Ok((GuestPath::parse(&query.path)?, query))
 }
 
-/// Runs file work where it may block.
-pub(crate) async fn work<T: Send + 'static>(
-    session: &Session,
-    act: impl FnOnce(&Files) -> Result<T, FileError> + Send + 'static,
-) -> Result<T, Problem> {
-    let files = Arc::clone(session.files()?);
-    let done = tokio::task::spawn_blocking(move || act(&files)).await;
-    let lost = |_| Problem::new(Code::Internal, "the work on files was given up");
-    Ok(done.map_err(lost)??)
-}
-
-fn entry(path: &str, stat: &FileStat) -> Value {
-    let kind = match stat.kind {
-        FileKind::File => "file",
-        FileKind::Directory => "directory",
-        FileKind::Symlink => "symlink",
-        FileKind::Other => "other",
-    };
-    json!({
-        "path": path,
-        "name": path.rsplit('/').next().unwrap_or_default(),
-        "kind": kind,
-        "size": stat.size,
-        "mode": format!("{:o}", stat.mode),
-        "modified_at": moment(stat.modified).to_string(),
-        "owner": stat.owner.name(),
-        "target": stat.target,
-    })
-}
-
-pub(crate) fn moment(time: SystemTime) -> Timestamp {
-    let micros = match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_micros()).unwrap_or(i64::MAX),
-    };
-    Timestamp::from_micros(micros)
-}
-
 /// `GET …/files`
 pub(crate) async fn list(
     State(app): State<App>,
@@ -100,17 +58,10 @@ pub(crate) async fn list(
     let session = session(&app, &caller, &id).await?;
     let (path, query) = queried(query)?;
     let depth = query.depth.unwrap_or(1);
-    let listing = work(&session, move |files| files.list(&path, depth)).await?;
-    let entries: Vec<_> = listing
-        .entries
-        .iter()
-        .map(|listed| {
-            let mut value = entry(&listed.path, &listed.stat);
-            value["usable"] = listed.usable.into();
-            value
-        })
-        .collect();
-    Ok(Answer(json!({"entries": entries, "truncated": listing.truncated})).into_response())
+    let listing = with_files(&session, move |files| files.list(&path, depth)).await?;
+    let entries = listing.entries.iter();
+    let entries = entries.map(|it| Entry::new(&it.path, &it.stat).usable(it.usable)).collect();
+    Ok(Answer(Listing { entries, truncated: listing.truncated }).into_response())
 }
 
 /// `GET …/files/stat`
@@ -123,8 +74,8 @@ pub(crate) async fn stat(
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
     let shown = path.to_string();
-    let stat = work(&session, move |files| files.stat(&path)).await?;
-    Ok(Answer(entry(&shown, &stat)).into_response())
+    let stat = with_files(&session, move |files| files.stat(&path)).await?;
+    Ok(Answer(Entry::new(&shown, &stat)).into_response())
 }
 
 /// `DELETE …/files`
@@ -136,14 +87,17 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
-    work(&session, move |files| files.remove(&path, Removal::Tree)).await?;
+    with_files(&session, move |files| files.remove(&path, Removal::Tree)).await?;
     session.touch_files();
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A directory to be made
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "MakeDirectory", extend("examples" = [{"path": "reports/2026"}]))]
 pub(crate) struct DirectoryBody {
+    /// Its path; parents are made too
     path: String,
 }
 
@@ -157,7 +111,7 @@ pub(crate) async fn make_directory(
     let session = session(&app, &caller, &id).await?;
     let path = GuestPath::parse(&body.path)?;
     let shown = path.to_string();
-    let (made, stat) = work(&session, move |files| {
+    let (made, stat) = with_files(&session, move |files| {
         let made = files.make_directory(&path, Parents::Create)?;
         Ok((made, files.stat(&path)?))
     })
@@ -166,14 +120,22 @@ pub(crate) async fn make_directory(
         Made::Created => StatusCode::CREATED,
         Made::Existed => StatusCode::OK,
     };
-    Ok((status, Answer(entry(&shown, &stat))).into_response())
+    Ok((status, Answer(Entry::new(&shown, &stat))).into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A move of a file or directory
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    rename = "MoveFile",
+    extend("examples" = [{"from": "a.csv", "to": "b.csv", "overwrite": false}])
+)]
 pub(crate) struct MoveBody {
+    /// Its path
     from: String,
+    /// Its new path
     to: String,
+    /// Replace a file that exists there
     #[serde(default)]
     overwrite: bool,
 }
@@ -186,16 +148,17 @@ pub(crate) async fn rename(
     Json(body): Json<MoveBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let (from, to) = (GuestPath::parse(&body.from)?, GuestPath::parse(&body.to)?);
+    let from = GuestPath::parse(&body.from)?;
+    let to = GuestPath::parse(&body.to)?;
     let overwrite = if body.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let shown = to.to_string();
-    let stat = work(&session, move |files| {
+    let stat = with_files(&session, move |files| {
         files.rename(&from, &to, overwrite)?;
         files.stat(&to)
     })
     .await?;
     session.touch_files();
-    Ok(Answer(entry(&shown, &stat)).into_response())
+    Ok(Answer(Entry::new(&shown, &stat)).into_response())
 }
 
 /// `GET …/files/content`
@@ -209,90 +172,6 @@ pub(crate) async fn download(
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
     send(&session, path, &headers).await
-}
-
-pub(crate) async fn send(
-    session: &Session,
-    path: GuestPath,
-    headers: &HeaderMap,
-) -> Result<Response, Problem> {
-    let mut reader = work(session, move |files| files.read(&path)).await?;
-    let size = reader.size();
-    let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok());
-    // Nothing has no parts: it is sent as it is.
-    let range = range.filter(|_| size > 0).and_then(|range| parse_range(range, size));
-    let status = match range {
-        Some(range) => {
-            reader.select(range)?;
-            StatusCode::PARTIAL_CONTENT
-        }
-        None => StatusCode::OK,
-    };
-    let length = reader.left();
-    let mut answer = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "application/octet-stream")
-        .header(header::CONTENT_LENGTH, length)
-        .header(header::ACCEPT_RANGES, "bytes")
-        .header(header::CONTENT_DISPOSITION, "attachment");
-    if let Some(range) = range {
-        let last = (range.start + length).saturating_sub(1);
-        answer =
-            answer.header(header::CONTENT_RANGE, format!("bytes {}-{last}/{size}", range.start));
-    }
-    let answer = answer.body(reading(reader));
-    answer.map_err(|_| Problem::new(Code::Internal, "the answer could not be made"))
-}
-
-/// One range of bytes, as in `bytes=0-99`, `bytes=100-` and `bytes=-100`. Anything else, several
-/// ranges among it, means the whole file, as the standard has it.
-fn parse_range(text: &str, size: u64) -> Option<Range> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    match (first.trim(), last.trim()) {
-        ("", length) => {
-            let length: u64 = length.parse().ok()?;
-            Some(Range { start: size.saturating_sub(length), end: None })
-        }
-        (first, "") => Some(Range { start: first.parse().ok()?, end: None }),
-        (first, last) => {
-            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-            (first <= last).then_some(Range { start: first, end: Some(last.saturating_add(1)) })
-        }
-    }
-}
-
-/// A body read on a thread where that may block. An error in the middle cuts the body short, which a
-/// client sees by the announced length.
-fn reading(mut reader: Reader) -> Body {
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
-    tokio::task::spawn_blocking(move || {
-        loop {
-            let mut chunk = vec![0; CHUNK_BYTES];
-            let read = reader.read(&mut chunk);
-            let piece = match read {
-                Ok(0) => return,
-                Ok(length) => {
-                    chunk.truncate(length);
-                    Ok(Bytes::from(chunk))
-                }
-                Err(error) => Err(io::Error::other(error)),
-            };
-            let over = piece.is_err();
-            if sender.blocking_send(piece).is_err() || over {
-                return;
-            }
-        }
-    });
-    Body::from_stream(pieces(receiver))
-}
-
-pub(crate) fn pieces(
-    receiver: mpsc::Receiver<io::Result<Bytes>>,
-) -> impl Stream<Item = io::Result<Bytes>> {
-    futures_util::stream::unfold(receiver, |mut receiver| async move {
-        let piece = receiver.recv().await?;
-        Some((piece, receiver))
-    })
 }
 
 /// `PUT …/files/content`
@@ -329,21 +208,7 @@ async fn receive(
         Err(problem) => return Ok(refuse(problem, body).await),
     };
     let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Answer(entry(&shown, &stat))).into_response())
-}
-
-/// How much of a refused body is read, so that its connection can be used again.
-const REFUSED_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// Refuses a body that has not been read to its end. A client that is still sending would not see the
-/// answer if the connection were closed under it; one that sends much more is told not to use it again.
-async fn refuse(problem: Problem, body: Body) -> Response {
-    let rest = crate::http::json::read(body, REFUSED_BYTES_MAX).await;
-    let mut response = problem.into_response();
-    if rest.is_err() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+    Ok((status, Answer(Entry::new(&shown, &stat))).into_response())
 }
 
 /// `GET …/files/archive`
@@ -358,7 +223,7 @@ pub(crate) async fn archive(
     let files = Arc::clone(session.files()?);
     // Refused before the answer begins, not in the middle of it.
     let checked = path.clone();
-    let stat = work(&session, move |files| files.stat(&checked)).await?;
+    let stat = with_files(&session, move |files| files.stat(&checked)).await?;
     if stat.kind != FileKind::Directory {
         return Err(FileError::NotDirectory(path.to_string()).into());
     }
@@ -368,8 +233,8 @@ pub(crate) async fn archive(
         let archived = files.archive(&path, &mut pipe);
         let flushed = archived.map_err(io::Error::other).and_then(|_| io::Write::flush(&mut pipe));
         if let Err(error) = flushed {
-            // The client then sees an answer without its end.
-            let _ = pipe.sender.blocking_send(Err(error));
+            // The client then sees a body without its end.
+            pipe.fail(error);
         }
     });
     // What is wrong with the whole of it is found before the first piece.
@@ -383,37 +248,6 @@ pub(crate) async fn archive(
     Ok(([(header::CONTENT_TYPE, "application/x-tar")], body).into_response())
 }
 
-/// A writer whose pieces become a body.
-pub(crate) struct Pipe {
-    sender: mpsc::Sender<io::Result<Bytes>>,
-    buffer: Vec<u8>,
-}
-
-impl Pipe {
-    pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
-        Self { sender, buffer: Vec::with_capacity(CHUNK_BYTES) }
-    }
-}
-
-impl io::Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= CHUNK_BYTES {
-            self.flush()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_BYTES));
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.sender.blocking_send(Ok(chunk.into())).map_err(gone)
-    }
-}
-
 /// `PUT …/files/archive`
 pub(crate) async fn extract(
     State(app): State<App>,
@@ -425,7 +259,8 @@ pub(crate) async fn extract(
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
     let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
-    let (files, bytes_max) = (Arc::clone(session.files()?), session.disk_bytes());
+    let files = Arc::clone(session.files()?);
+    let bytes_max = session.disk_bytes();
     let unpacking = tokio::task::spawn_blocking(move || {
         let mut source = Source::new(receiver);
         files.extract(&path, &mut source, bytes_max)
@@ -441,27 +276,37 @@ pub(crate) async fn extract(
         (Err(problem), _) => return Ok(refuse(problem, body).await),
         (Ok(()), Err(error)) => return Ok(refuse(error.into(), body).await),
     };
-    Ok(Answer(json!({
-        "files": done.files,
-        "bytes": done.bytes,
-        "left_out": done.left_out,
-        "left_out_names": done.left_out_names,
-    }))
-    .into_response())
+    let unpacked = Unpacked {
+        files: done.files,
+        bytes: done.bytes,
+        left_out: done.left_out,
+        left_out_names: done.left_out_names,
+    };
+    Ok(Answer(unpacked).into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A link to be made
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    rename = "MakeLink",
+    extend("examples" = [{"path": "report.md", "method": "GET", "expires_seconds": 300}])
+)]
 pub(crate) struct LinkBody {
+    /// The file that it leads to
     path: String,
+    /// Whether it is for reading or for writing
     #[serde(default)]
-    method: Method,
+    #[schemars(extend("default" = "GET"))]
+    method: LinkMethod,
+    /// How long it works: 300 if left out, at most a week
     expires_seconds: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "UPPERCASE")]
-enum Method {
+#[schemars(inline)]
+enum LinkMethod {
     #[default]
     Get,
     Put,
@@ -487,11 +332,11 @@ pub(crate) async fn link(
         sandbox: session.id().to_string(),
         tenant: caller.tenant.to_string(),
         path: path.to_string(),
-        writes: body.method == Method::Put,
+        writes: body.method == LinkMethod::Put,
         expires: expires_at.as_micros(),
     };
     let url = format!("{}/v1/links/{}", app.options.public_url, app.link_key.seal(&link));
-    Ok(Answer(json!({"url": url, "expires_at": expires_at.to_string()})).into_response())
+    Ok(Answer(LinkCreated { url, expires_at: Moment(expires_at) }).into_response())
 }
 
 /// The sandbox and path of a link, if it is good for this.

@@ -1,16 +1,17 @@
-//! Whether the server lives, can work, and what it measured.
+//! Liveness, readiness and metrics.
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
+use super::wire::service::{Alive, Ready};
 use crate::app::App;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
 
 /// `GET /healthz`
 pub(crate) async fn alive() -> Response {
-    Answer(serde_json::json!({"status": "ok"})).into_response()
+    Answer(Alive { status: "ok" }).into_response()
 }
 
 /// `GET /readyz`: able to make a sandbox and to record what it does.
@@ -22,8 +23,8 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
         return Err(Problem::new(Code::CannotCreate, "the zone process has ended"));
     }
     app.sessions.store().audit().head().await?;
-    let ready = app.sessions.engine().ready_count();
-    Ok(Answer(serde_json::json!({"status": "ok", "pool": ready})).into_response())
+    let pool = app.sessions.engine().ready_count();
+    Ok(Answer(Ready { status: "ok", pool }).into_response())
 }
 
 /// `GET /metrics`

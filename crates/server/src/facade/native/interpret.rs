@@ -1,4 +1,4 @@
-//! Prompts: a model writes code, the code runs, the answer comes back, whole or as it happens.
+//! Prompts: a model writes code, the code runs, and the answer comes back whole or as events.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -8,6 +8,7 @@ use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use silica_interpret::preset::Shape;
 use silica_interpret::{Answered, Ask, EVENTS_MAX, Event, InterpretError, Talk, Voice};
@@ -17,46 +18,69 @@ use tokio::task::JoinHandle;
 
 use super::run::{FileBody, given};
 use super::sandboxes::{LimitsBody, plan};
-use super::seconds;
+use super::wire::interpret::Interpretation;
+use super::wire::problem::ProblemBody;
+use super::{seconds, wire};
 use crate::app::App;
-use crate::facade::native::render::interpret as render;
 use crate::http::auth::Caller;
 use crate::http::guard::RequestId;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::Problem;
 use crate::http::stream;
 
-/// A prompt, and nothing else that has to be known.
-#[derive(Debug, Deserialize)]
+/// A prompt
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SimpleBody {
+#[schemars(rename = "Prompt", extend("examples" = [
+    {"prompt": "Calculate the first 20 Fibonacci numbers", "model": null},
+]))]
+pub(crate) struct PromptBody {
+    /// The task in plain words; at most 2000 characters unless the operator allows more
     prompt: String,
+    /// The model, if the operator offers several
     model: Option<String>,
 }
 
-/// A prompt, and everything that can be said about it.
-#[derive(Debug, Deserialize)]
+/// A prompt with options
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Interpret", extend("examples" = [{
+    "prompt": "Plot the sum of b by a", "preset": "data", "conversation": "new",
+    "files": [{"path": "data.csv", "content": "a,b\n1,2\n"}],
+}]))]
 pub(crate) struct InterpretBody {
+    /// The task in plain words
     prompt: String,
+    /// The model, if the operator offers several
     model: Option<String>,
+    /// `data`, `math`, `program` or one of the operator's
     preset: Option<String>,
+    /// `strict`, `data`, `open`, or a policy in TOML; the preset's if left out
     policy: Option<String>,
+    /// One program, or step by step with a tool; the preset's if left out
     shape: Option<ShapeBody>,
+    /// How often code may go back to the model; at most the operator's number
     rounds: Option<u32>,
+    /// `new` to begin a conversation, its id to continue it; left out for a sandbox that ends with the
+    /// request
     conversation: Option<String>,
+    /// The template that the sandbox starts from
     template: Option<String>,
+    /// The limits of the sandbox
     limits: Option<LimitsBody>,
+    /// Variables
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Files that are written to the sandbox; relative paths are below `/workspace`
     #[serde(default)]
     files: Vec<FileBody>,
+    /// The wall-clock time that each piece of code may take
     timeout_seconds: Option<f64>,
 }
 
-/// The shapes, as clients write them.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum ShapeBody {
     Interpret,
     Agent,
@@ -86,8 +110,8 @@ impl InterpretBody {
         let files = self.take_files()?;
         let goes_on = self.conversation.as_deref().is_some_and(|id| id != NEW);
         if goes_on && (self.template.is_some() || self.limits.is_some() || !self.env.is_empty()) {
-            let words = "template, limits and env belong to a sandbox that is made; this \
-                         conversation has one";
+            let words = "template, limits and env apply to a new sandbox; this conversation has one \
+                         already";
             return Err(Problem::bad(words));
         }
         let limits = self.limits.unwrap_or_default();
@@ -119,12 +143,12 @@ impl InterpretBody {
 pub(crate) async fn simple(
     State(app): State<App>,
     caller: Caller,
-    Json(body): Json<SimpleBody>,
+    Json(body): Json<PromptBody>,
 ) -> Result<Response, Problem> {
     let ask = Ask { prompt: body.prompt, model: body.model, ..Ask::default() };
-    // Dropped with the connection: that stops the model and the code.
+    // Dropped when the client disconnects, which stops the model and the code.
     let answered = app.interpreter.ask(&caller.tenant, ask, &Voice::silent()).await?;
-    Ok(Answer(render::answered(&answered)).into_response())
+    Ok(Answer(Interpretation::from(&answered)).into_response())
 }
 
 /// `POST /v1/interpret`
@@ -138,33 +162,39 @@ pub(crate) async fn interpret(
     let ask = body.ask(&app)?;
     if !stream::wanted(&headers) {
         let answered = app.interpreter.ask(&caller.tenant, ask, &Voice::silent()).await?;
-        return Ok(Answer(render::answered(&answered)).into_response());
+        return Ok(Answer(Interpretation::from(&answered)).into_response());
     }
     let (sender, mut events) = mpsc::channel(EVENTS_MAX);
-    let (interpreter, tenant) = (app.interpreter, caller.tenant);
-    let work = tokio::spawn(async move {
+    let interpreter = app.interpreter;
+    let tenant = caller.tenant;
+    let task = tokio::spawn(async move {
         let voice = Voice::new(sender);
         interpreter.ask(&tenant, ask, &voice).await
     });
-    let mut work = Work(work);
-    // What is refused before anything happens has a status of its own.
+    let mut running = RunningRequest(task);
+    // A request that is refused before the first event has a status of its own.
     let Some(first) = events.recv().await else {
-        let answered = work.end().await?;
+        let answered = running.end().await?;
         return Ok(stream::events(Body::from(last(&Ok(answered), &request_id.0))));
     };
-    let telling =
-        Telling { first: Some(first), events, work, request_id: request_id.0, over: false };
-    let stream = futures_util::stream::unfold(telling, |mut telling| async move {
-        let chunk = telling.next().await?;
-        Some((Ok::<_, Infallible>(chunk), telling))
+    let stream = InterpretStream {
+        first: Some(first),
+        events,
+        running,
+        request_id: request_id.0,
+        over: false,
+    };
+    let chunks = futures_util::stream::unfold(stream, |mut stream| async move {
+        let chunk = stream.next().await?;
+        Some((Ok::<_, Infallible>(chunk), stream))
     });
-    Ok(stream::events(Body::from_stream(stream)))
+    Ok(stream::events(Body::from_stream(chunks)))
 }
 
-/// The request at work; given up when dropped.
-struct Work(JoinHandle<Result<Answered, InterpretError>>);
+/// A request that runs; aborted when this is dropped.
+struct RunningRequest(JoinHandle<Result<Answered, InterpretError>>);
 
-impl Work {
+impl RunningRequest {
     async fn end(&mut self) -> Result<Answered, Problem> {
         match (&mut self.0).await {
             Ok(answered) => answered.map_err(Problem::from),
@@ -175,23 +205,23 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// A request that is told as it happens.
-struct Telling {
+/// The events of a request, as they happen.
+struct InterpretStream {
     first: Option<Event>,
     events: mpsc::Receiver<Event>,
-    work: Work,
+    running: RunningRequest,
     request_id: String,
     over: bool,
 }
 
-impl Telling {
-    /// What there is, as one chunk; waits if there is nothing.
+impl InterpretStream {
+    /// Returns every event that is there as one chunk; waits if there is none.
     async fn next(&mut self) -> Option<Bytes> {
         if self.over {
             return None;
@@ -200,29 +230,31 @@ impl Telling {
             Some(first) => Some(first),
             None => match tokio::time::timeout(stream::KEEP_ALIVE, self.events.recv()).await {
                 Ok(event) => event,
-                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+                Err(_) => return Some(stream::KEEP_ALIVE_COMMENT),
             },
         };
         let Some(first) = first else {
             self.over = true;
-            let ended = self.work.end().await;
+            let ended = self.running.end().await;
             return Some(last(&ended, &self.request_id).into());
         };
         let mut chunk = Vec::new();
-        render::event(&mut chunk, &first);
+        wire::interpret::write(&mut chunk, &first);
         while let Ok(event) = self.events.try_recv() {
-            render::event(&mut chunk, &event);
+            wire::interpret::write(&mut chunk, &event);
         }
         Some(chunk.into())
     }
 }
 
-/// The last event: the whole answer, or why there is none.
+/// Returns the last event: the answer, or the problem.
 fn last(ended: &Result<Answered, Problem>, request_id: &str) -> Vec<u8> {
     let mut chunk = Vec::new();
     match ended {
-        Ok(answered) => stream::line(&mut chunk, None, "done", &render::answered(answered)),
-        Err(problem) => stream::line(&mut chunk, None, "problem", &problem.body(request_id)),
+        Ok(answered) => stream::event(&mut chunk, None, "done", &Interpretation::from(answered)),
+        Err(problem) => {
+            stream::event(&mut chunk, None, "problem", &ProblemBody::new(problem, request_id));
+        }
     }
     chunk
 }

@@ -5,21 +5,27 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::session;
+use super::wire::sandbox::{Kernel, KernelList};
 use crate::app::App;
-use crate::facade::native::render;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::Problem;
 
-/// What a new kernel is to be.
-#[derive(Debug, Default, Deserialize)]
+/// A kernel to be created
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct CreateBody {
+#[schemars(
+    rename = "CreateKernel",
+    extend("examples" = [{"env": {"K": "V"}, "directory": "/workspace"}])
+)]
+pub(crate) struct CreateKernelBody {
+    /// Variables, over those of the sandbox
     env: BTreeMap<String, String>,
+    /// The directory it starts in; /workspace if left out
     directory: Option<String>,
 }
 
@@ -30,8 +36,8 @@ pub(crate) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let kernels: Vec<_> = session.kernels().iter().map(render::kernel).collect();
-    Ok(Answer(json!({"kernels": kernels})).into_response())
+    let kernels = session.kernels().iter().map(Kernel::from).collect();
+    Ok(Answer(KernelList { kernels }).into_response())
 }
 
 /// `POST …/kernels`
@@ -39,11 +45,11 @@ pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Json(body): Json<CreateBody>,
+    Json(body): Json<CreateKernelBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let kernel = session.create_kernel(body.directory.as_deref(), &body.env).await?;
-    Ok((StatusCode::CREATED, Answer(render::kernel(&kernel))).into_response())
+    Ok((StatusCode::CREATED, Answer(Kernel::from(&kernel))).into_response())
 }
 
 /// `GET …/kernels/{kernel}`
@@ -53,7 +59,7 @@ pub(crate) async fn get(
     Path((id, kernel)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    Ok(Answer(render::kernel(&session.kernel_info(&kernel)?)).into_response())
+    Ok(Answer(Kernel::from(&session.kernel_info(&kernel)?)).into_response())
 }
 
 /// `DELETE …/kernels/{kernel}`
@@ -84,5 +90,5 @@ pub(crate) async fn restart(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     session.restart_kernel(&kernel).await?;
-    Ok(Answer(render::kernel(&session.kernel_info(&kernel)?)).into_response())
+    Ok(Answer(Kernel::from(&session.kernel_info(&kernel)?)).into_response())
 }

@@ -3,40 +3,35 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use silica_store::KeyId;
-use silica_store::keys::{KeyName, KeyRecord, NewKey, Revocation};
+use silica_store::keys::{KeyName, NewKey, Revocation};
 
+use super::wire::account::{Key, KeyCreated, KeyList};
 use crate::app::App;
 use crate::http::auth::Admin;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::{Code, Problem};
 
-fn render(key: &KeyRecord) -> Value {
-    json!({
-        "id": key.id.as_str(),
-        "name": key.name,
-        "admin": key.admin,
-        "approve": key.approve,
-        "created_at": key.created_at.to_string(),
-        "revoked_at": key.revoked_at.map(|at| at.to_string()),
-    })
-}
-
 /// `GET /v1/keys`
 pub(crate) async fn list(State(app): State<App>, _: Admin) -> Result<Response, Problem> {
     let keys = app.sessions.store().keys().list().await?;
-    let keys: Vec<_> = keys.iter().map(render).collect();
-    Ok(Answer(json!({"keys": keys})).into_response())
+    let keys = keys.iter().map(Key::from).collect();
+    Ok(Answer(KeyList { keys }).into_response())
 }
 
-#[derive(Debug, Deserialize)]
+/// A key to be created
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CreateBody {
+#[schemars(rename = "CreateKey", extend("examples" = [{"name": "ci", "admin": false}]))]
+pub(crate) struct CreateKeyBody {
+    /// Its name: 1 to 100 characters on one line
     name: String,
+    /// Whether it may do everything
     #[serde(default)]
     admin: bool,
+    /// Whether it may decide on approvals
     #[serde(default)]
     approve: bool,
 }
@@ -45,13 +40,12 @@ pub(crate) struct CreateBody {
 pub(crate) async fn create(
     State(app): State<App>,
     _: Admin,
-    Json(body): Json<CreateBody>,
+    Json(body): Json<CreateKeyBody>,
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
     let new = NewKey { name, admin: body.admin, approve: body.approve, limits: None };
     let (record, secret) = app.sessions.store().keys().create(new).await?;
-    let mut key = render(&record);
-    key["key"] = secret.reveal().into();
+    let key = KeyCreated { record: (&record).into(), key: secret.reveal().to_owned() };
     Ok((StatusCode::CREATED, Answer(key)).into_response())
 }
 

@@ -1,18 +1,15 @@
 //! The API as an OpenAPI 3.1 document, and as a page to read.
 //!
-//! The document is put together here from what the handlers take (`requests`), what they answer
-//! (`answers`), how they fail (`errors`) and which there are (`operations`). Tests hold it to the
-//! router's table of routes and to the types that parse requests. A copy of it is kept in
-//! `openapi.json` beside the crate's manifest, so that a change of the API is seen in review.
+//! The document is generated from the list of operations (`operations`), the types that handlers parse
+//! and serialise (`schemas`) and the error codes (`errors`). Tests hold it to the router's table of
+//! routes and to the parsers. A copy of it is kept in `openapi.json` beside the crate's manifest, so
+//! that a change of the API is seen in review.
 
-mod answers;
-mod approvals;
-mod errors;
-mod interpret;
+pub(crate) mod errors;
 mod operations;
 mod page;
 mod parts;
-mod requests;
+mod schemas;
 #[cfg(test)]
 mod tests;
 
@@ -20,13 +17,16 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-/// The document, as it is sent.
+use super::wire::problem::ProblemBody;
+use schemas::{Schemas, schema_of};
+
+/// Returns the text of the document.
 pub(crate) fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| document().to_string());
     &TEXT
 }
 
-/// The page, as it is sent.
+/// Returns the text of the page.
 pub(crate) fn page() -> &'static str {
     static PAGE: LazyLock<String> = LazyLock::new(|| page::write(&document()));
     &PAGE
@@ -65,15 +65,16 @@ key belongs to it and does not exist for any other. Bodies are JSON unless somet
 no body is the same as `{}`, and an unknown field is an error. Every error is \
 `application/problem+json` with a stable `code`. Every answer carries `X-Request-Id`.";
 
-/// The whole document. It is the same on every server of a version.
+/// Builds the document, which is the same on every server of a version.
 pub(crate) fn document() -> Value {
     let tags = TAGS.map(|(name, description)| json!({"name": name, "description": description}));
     let operations = operations::all();
-    let mut schemas = requests::schemas();
-    schemas.extend(answers::schemas());
-    schemas
-        .extend(approvals::answers().into_iter().map(|(name, schema)| (name.to_owned(), schema)));
-    schemas.insert("Problem".to_owned(), errors::schema());
+    let mut schemas = Schemas::new();
+    let paths = paths(&operations, &mut schemas);
+    // Errors are in the components' responses, which refer to the schema by its name.
+    schemas.response(schema_of::<ProblemBody<'_>>());
+    let (mut requests, responses) = schemas.finish();
+    requests.extend(responses);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -86,9 +87,9 @@ pub(crate) fn document() -> Value {
         "servers": [{"url": "/", "description": "The server this document comes from"}],
         "security": [{"key": []}, {"bearer": []}],
         "tags": tags,
-        "paths": paths(&operations),
+        "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": requests,
             "responses": errors::components(&operations),
             "securitySchemes": {
                 "key": {
@@ -103,11 +104,11 @@ pub(crate) fn document() -> Value {
     })
 }
 
-fn paths(operations: &[parts::Operation]) -> Value {
+fn paths(operations: &[parts::Operation], schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
     for operation in operations {
         let item = paths.entry(operation.path).or_insert_with(|| json!({}));
-        item[operation.method] = operation.render();
+        item[operation.method] = operation.render(schemas);
     }
     paths.into()
 }

@@ -1,4 +1,4 @@
-//! Sandboxes: making, finding, keeping, ending.
+//! Sandboxes: created, listed, extended, measured and deleted.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,49 +8,68 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 use silica_domain::LimitValues;
 use silica_engine::Input;
 use silica_sessions::{Create, LifeChange, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
-use super::{seconds, session};
+use super::wire::sandbox::{Sandbox, SandboxList, Usage, UsageReport};
+use super::{one_of, seconds, session};
 use crate::app::{App, SharedInput};
-use crate::facade::native::render;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::{Code, Problem};
 
-/// Limits as clients write them; what is not said is the server's default.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The limits of a sandbox; those left out are the server's defaults
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Limits", extend("examples" = [{
+    "memory_bytes": 536_870_912, "disk_bytes": 104_857_600, "cpus": 1.0, "cpu_seconds": 30,
+    "wall_seconds": 30, "processes": 128, "open_files": 1024, "file_bytes": 104_857_600,
+    "output_bytes": 65536, "results": 64, "result_bytes": 16_777_216,
+}]))]
 pub(crate) struct LimitsBody {
+    /// Memory of all processes and files together
     memory_bytes: Option<u64>,
+    /// All writable files together; less than the memory
     disk_bytes: Option<u64>,
+    /// Processors, for example 0.5 or 2
     cpus: Option<f64>,
+    /// Processor time of one cell
     cpu_seconds: Option<f64>,
+    /// Wall-clock time of one cell
     wall_seconds: Option<f64>,
+    /// Processes and threads
     processes: Option<u32>,
+    /// Open files of one process
     open_files: Option<u32>,
+    /// The largest single file
     file_bytes: Option<u64>,
+    /// Bytes kept of stdout and of stderr, each
     output_bytes: Option<u64>,
+    /// Results of one cell
     results: Option<u32>,
+    /// Bytes of all results of one cell
     result_bytes: Option<u64>,
 }
 
 impl LimitsBody {
     pub(crate) fn over(&self, default: &LimitValues) -> Result<LimitValues, Problem> {
         let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
-        // Files are kept in memory: less of it means less room for them, unless somebody said how much.
+        // Files are kept in memory: with less of it the default for files shrinks too.
         let disk_bytes = self.disk_bytes.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
         let cpu_millis = match self.cpus {
             None => default.cpu_millis,
             Some(cpus) if cpus.is_finite() && (0.0..=1e6).contains(&cpus) => {
                 (cpus * 1000.0).round() as u32
             }
-            Some(cpus) => {
-                return Err(Problem::new(Code::BadLimit, format!("{cpus} is no number of cpus")));
+            Some(_) => {
+                return Err(Problem::new(
+                    Code::BadLimit,
+                    "limits.cpus must be a number from 0 to 1000000",
+                ));
             }
         };
         let time = |asked: Option<f64>, default| asked.map_or(Ok(default), seconds);
@@ -70,40 +89,72 @@ impl LimitsBody {
     }
 }
 
-/// A read-only input: its content, or the name of something the operator offers.
-#[derive(Debug, Deserialize)]
+/// A read-only input below /data/input: content, content_base64, or something shared
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    inline,
+    transform = one_of(&[
+        ("content", "string"), ("content_base64", "string"), ("shared", "string"),
+    ])
+)]
 pub(crate) struct InputBody {
+    /// Its name below /data/input
     name: String,
+    /// Its text
     content: Option<String>,
+    /// Its bytes
+    #[schemars(extend("contentEncoding" = "base64"))]
     content_base64: Option<String>,
+    /// The name of an input that the operator offers
     shared: Option<String>,
 }
 
-/// What a sandbox is to be.
-#[derive(Debug, Default, Deserialize)]
+/// A sandbox to be created
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct CreateBody {
+#[schemars(rename = "CreateSandbox", extend("examples" = [{
+    "template": "code-interpreter",
+    "limits": {"memory_bytes": 536_870_912, "cpus": 1.0},
+    "env": {"K": "V"},
+    "metadata": {"user": "42"},
+    "ttl_seconds": 3600,
+    "idle_seconds": 600,
+    "inputs": [{"name": "data.csv", "content": "a,b\n1,2\n"}],
+    "interpreter": "forked",
+}]))]
+pub(crate) struct CreateSandboxBody {
+    /// The template that it starts from; the server's default if left out
     template: Option<String>,
+    /// Its limits
     limits: LimitsBody,
+    /// Variables of every process in it
     env: BTreeMap<String, String>,
+    /// Pairs by which its owner can list it
     metadata: BTreeMap<String, String>,
+    /// Its lifetime
     ttl_seconds: Option<f64>,
+    /// The time without use after which it ends
     idle_seconds: Option<f64>,
+    /// The number of cells that it may run
     max_cells: Option<u64>,
+    /// Read-only inputs
     inputs: Vec<InputBody>,
-    interpreter: Interpreter,
+    /// `forked` takes milliseconds, `fresh` shares nothing with another sandbox
+    #[schemars(extend("default" = "forked"))]
+    interpreter: InterpreterChoice,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Interpreter {
+#[schemars(inline)]
+pub(crate) enum InterpreterChoice {
     #[default]
     Forked,
     Fresh,
 }
 
-/// Content given as text or in base 64.
+/// Decodes content given as text or in base 64.
 pub(crate) fn content(
     text: Option<String>,
     base64: Option<String>,
@@ -114,11 +165,11 @@ pub(crate) fn content(
         (None, Some(base64)) => STANDARD
             .decode(base64)
             .map_err(|error| Problem::bad(format!("{what}: content_base64: {error}"))),
-        _ => Err(Problem::bad(format!("{what} needs either content or content_base64"))),
+        _ => Err(Problem::bad(format!("{what} must have either content or content_base64"))),
     }
 }
 
-/// Checks what a client wants, and puts its inputs where the engine finds them.
+/// Translates the part of a request that every new sandbox has: template, limits and variables.
 pub(crate) fn plan(
     app: &App,
     template: Option<String>,
@@ -133,7 +184,7 @@ pub(crate) fn plan(
 /// Inputs of one sandbox: what fits into one message to the zone.
 const INPUTS_MAX: usize = 16;
 
-impl CreateBody {
+impl CreateSandboxBody {
     /// The inputs, some of which may be among what the operator offers.
     pub(crate) fn take_inputs(
         &mut self,
@@ -166,7 +217,7 @@ impl InputBody {
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Json(mut body): Json<CreateBody>,
+    Json(mut body): Json<CreateSandboxBody>,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     let inputs = body.take_inputs(&app.options.inputs)?;
@@ -175,11 +226,11 @@ pub(crate) async fn create(
     create.ttl = body.ttl_seconds.map(seconds).transpose()?;
     create.idle = body.idle_seconds.map(seconds).transpose()?;
     create.max_cells = body.max_cells;
-    create.fresh = body.interpreter == Interpreter::Fresh;
+    create.fresh = body.interpreter == InterpreterChoice::Fresh;
     create.inputs = inputs;
     let session = app.sessions.create(&caller.tenant, create).await?;
     app.metrics.stage("create", started.elapsed());
-    let sandbox = render::sandbox(&session.info(), Some(session.containment()));
+    let sandbox = Sandbox::full(&session.info(), session.containment());
     Ok((StatusCode::CREATED, Answer(sandbox)).into_response())
 }
 
@@ -190,11 +241,11 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     if let Ok(session) = app.sessions.find(&caller.tenant, &id) {
-        let sandbox = render::sandbox(&session.info(), Some(session.containment()));
+        let sandbox = Sandbox::full(&session.info(), session.containment());
         return Ok(Answer(sandbox).into_response());
     }
     let record = app.sessions.record(&caller.tenant, &id).await?;
-    Ok(Answer(render::record(&record)).into_response())
+    Ok(Answer(Sandbox::recorded(&record)).into_response())
 }
 
 /// `GET /v1/sandboxes`
@@ -205,16 +256,16 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let filter = filter(&caller, query.as_deref().unwrap_or_default())?;
     let page = app.sessions.store().sandboxes().list(&filter).await?;
-    let sandboxes: Vec<_> = page
+    let sandboxes = page
         .records
         .iter()
         .map(|record| match app.sessions.find(&caller.tenant, record.id.as_str()) {
-            Ok(session) => render::sandbox(&session.info(), None),
-            Err(_) => render::record(record),
+            Ok(session) => Sandbox::brief(&session.info()),
+            Err(_) => Sandbox::recorded(record),
         })
         .collect();
-    let next = page.next.map(|token| token.to_string());
-    Ok(Answer(json!({"sandboxes": sandboxes, "next_page": next})).into_response())
+    let next_page = page.next.map(|token| token.to_string());
+    Ok(Answer(SandboxList { sandboxes, next_page }).into_response())
 }
 
 /// The most sandboxes on one page.
@@ -222,7 +273,7 @@ const PAGE_MAX: usize = 100;
 
 fn filter(caller: &Caller, query: &str) -> Result<Filter, Problem> {
     let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query)
-        .map_err(|error| Problem::bad(format!("the query cannot be read: {error}")))?;
+        .map_err(|error| Problem::bad(format!("invalid query: {error}")))?;
     let tenant = Some(caller.tenant.clone());
     let mut filter = Filter { tenant, limit: PAGE_MAX, ..Filter::default() };
     for (name, value) in pairs {
@@ -241,12 +292,14 @@ fn filter(caller: &Caller, query: &str) -> Result<Filter, Problem> {
                     .ok_or_else(|| Problem::bad(format!("limit must be from 1 to {PAGE_MAX}")))?;
             }
             "page" => {
-                let page = value.parse().map_err(|_| Problem::bad("page is not from next_page"))?;
+                let page = value.parse().map_err(|_| {
+                    Problem::bad("page must be the next_page of an earlier response")
+                })?;
                 filter.after = Some(page);
             }
             name => match name.strip_prefix("metadata.") {
                 Some(key) => drop(filter.metadata.insert(key.to_owned(), value)),
-                None => return Err(Problem::bad(format!("there is no filter called {name:?}"))),
+                None => return Err(Problem::bad(format!("unknown query parameter {name:?}"))),
             },
         }
     }
@@ -256,9 +309,12 @@ fn filter(caller: &Caller, query: &str) -> Result<Filter, Problem> {
     Ok(filter)
 }
 
-#[derive(Debug, Deserialize)]
+/// A longer life for a sandbox
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ExtendBody {
+#[schemars(rename = "ExtendSandbox", extend("examples" = [{"ttl_seconds": 600}]))]
+pub(crate) struct ExtendSandboxBody {
+    /// Its least remaining lifetime from now
     ttl_seconds: f64,
 }
 
@@ -267,12 +323,12 @@ pub(crate) async fn extend(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    Json(body): Json<ExtendBody>,
+    Json(body): Json<ExtendSandboxBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let life = seconds(body.ttl_seconds)?;
     app.sessions.set_life(&session, life, LifeChange::Extend).await?;
-    Ok(Answer(render::sandbox(&session.info(), None)).into_response())
+    Ok(Answer(Sandbox::brief(&session.info())).into_response())
 }
 
 /// `DELETE /v1/sandboxes/{sandbox}`
@@ -295,7 +351,7 @@ pub(crate) async fn usage(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let now = render::sample(&session.usage());
-    let samples: Vec<_> = session.samples().iter().map(render::sample).collect();
-    Ok(Answer(json!({"now": now, "samples": samples})).into_response())
+    let now = Usage::from(&session.usage());
+    let samples = session.samples().iter().map(Usage::from).collect();
+    Ok(Answer(UsageReport { now, samples }).into_response())
 }

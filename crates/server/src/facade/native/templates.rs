@@ -1,9 +1,9 @@
-//! What sandboxes can start from.
+//! The templates that sandboxes can start from.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 
+use super::wire::account::{TemplateList, TemplateShown};
 use crate::app::App;
 use crate::http::auth::Caller;
 use crate::http::json::Answer;
@@ -11,7 +11,8 @@ use crate::http::problem::{Code, Problem};
 
 /// `GET /v1/templates`
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Response {
-    Answer(json!({"templates": app.options.templates})).into_response()
+    let templates = app.options.templates.iter().map(TemplateShown).collect();
+    Answer(TemplateList { templates }).into_response()
 }
 
 /// `GET /v1/templates/{name}`
@@ -25,5 +26,5 @@ pub(crate) async fn get(
         let detail = format!("there is no template {name} on this server");
         Problem::new(Code::TemplateNotFound, detail)
     };
-    Ok(Answer(found.ok_or_else(missing)?).into_response())
+    Ok(Answer(TemplateShown(found.ok_or_else(missing)?)).into_response())
 }

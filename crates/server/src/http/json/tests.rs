@@ -30,13 +30,13 @@ fn complaint(text: &str) -> String {
 #[test]
 fn complaint_names_the_field() {
     for (body, place) in [
-        (r#"{"files": {}}"#, "here: files: invalid type"),
-        (r#"{"files": [{"path": "a"}, {"path": 1}]}"#, "here: files[1].path: invalid type"),
-        (r#"{"files": [{"path": "a", "x": 1}]}"#, "here: files[0].x: unknown field `x`"),
-        (r#"{"files": [], "metadata": {"who": 1}}"#, "here: metadata.who: invalid type"),
+        (r#"{"files": {}}"#, "body: files: invalid type"),
+        (r#"{"files": [{"path": "a"}, {"path": 1}]}"#, "body: files[1].path: invalid type"),
+        (r#"{"files": [{"path": "a", "x": 1}]}"#, "body: files[0].x: unknown field `x`"),
+        (r#"{"files": [], "metadata": {"who": 1}}"#, "body: metadata.who: invalid type"),
         // The whole body has no name.
-        ("{}", "here: missing field `files`"),
-        ("{", "here: EOF"),
+        ("{}", "body: missing field `files`"),
+        ("{", "body: EOF"),
     ] {
         assert!(complaint(body).contains(place), "{body}: {}", complaint(body));
     }
@@ -46,5 +46,5 @@ fn complaint_names_the_field() {
 fn long_names_are_not_repeated() {
     let name = "n".repeat(1000);
     let said = complaint(&format!(r#"{{"files": [], "metadata": {{"{name}": 1}}}}"#));
-    assert!(said.contains("here: invalid type") && !said.contains(&name), "{said}");
+    assert!(said.contains("body: invalid type") && !said.contains(&name), "{said}");
 }

@@ -1,19 +1,20 @@
-//! How requests fail: every code, its status, and what it means.
+//! Error codes: their statuses and meanings, and the responses made of them.
 
 use std::collections::BTreeMap;
 
+use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-use super::parts::{Operation, list, named, object, text, whole};
+use super::parts::Operation;
 use crate::http::problem::Code;
 
-/// What a code means. A new one has to be explained here before anything compiles.
+/// Explains a code. The match is exhaustive, so that no code goes unexplained.
 fn meaning(code: Code) -> &'static str {
     match code {
         Code::BadRequest => "malformed JSON, a missing or unknown field, a wrong type or value",
         Code::BadPath => "a path outside of the places for files",
-        Code::BadLimit => "a limit that cannot be had here",
-        Code::PromptTooLong => "a prompt with more characters than are taken here",
+        Code::BadLimit => "a limit outside of what the operator allows",
+        Code::PromptTooLong => "a prompt longer than the operator allows",
         Code::BadRange => "a range that lies outside of the file",
         Code::Unauthorized => "no key, or none that is valid",
         Code::Forbidden => "the key may not do this: it is no admin's, or may not approve",
@@ -23,7 +24,7 @@ fn meaning(code: Code) -> &'static str {
         Code::LinkInvalid => {
             "a link that was not made here, has expired or is for the other method"
         }
-        Code::NotFound => "there is nothing at this address",
+        Code::NotFound => "no such route",
         Code::SandboxNotFound => "no such sandbox, or another key's",
         Code::KernelNotFound => "no such kernel in the sandbox",
         Code::CellNotFound => "no such cell in the sandbox, or it is not kept any more",
@@ -38,7 +39,7 @@ fn meaning(code: Code) -> &'static str {
         Code::ConversationNotFound => {
             "no such conversation, another key's, or its sandbox has ended"
         }
-        Code::MethodNotAllowed => "the address does not understand that method",
+        Code::MethodNotAllowed => "the route does not support that method",
         Code::TooLarge => "a body, file or listing that is larger than is allowed",
         Code::Conflict => "the file exists, the directory is not empty, a move into itself",
         Code::SandboxEnded => "the sandbox was there and has ended; the detail says why",
@@ -67,38 +68,21 @@ fn meaning(code: Code) -> &'static str {
     }
 }
 
-/// The body of every error.
-pub(super) fn schema() -> Value {
+/// Adds the codes and their meanings to the schema of the body of every error.
+pub(crate) fn describe_codes(schema: &mut Schema) {
     let names: Vec<&str> = Code::ALL.iter().map(|code| code.name_and_status().0).collect();
     let table = Code::ALL.iter().map(|&code| {
         let (name, status) = code.name_and_status();
         json!({"code": name, "status": status.as_u16(), "meaning": meaning(code)})
     });
     let table: Vec<Value> = table.collect();
-    let properties = json!({
-        "type": {"type": "string", "const": "about:blank"},
-        "title": text("The status in words"),
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "code": {
-            "type": "string", "enum": names, "x-codes": table,
-            "description": "What went wrong, for programs; the names never change",
-        },
-        "detail": text("What went wrong, for people"),
-        "request_id": text("The same as in the header X-Request-Id and in the server's log"),
-        "policy": text("With `policy_blocked`: the policy"),
-        "findings": list(&named("Finding"), "With `policy_blocked`: what it found"),
-        "findings_left_out": whole("With `policy_blocked`: how much more it found"),
-    });
-    let required = ["type", "title", "status", "code", "detail", "request_id"];
-    let mut schema = object("An error (RFC 9457)", &required, &properties);
-    schema["examples"] = json!([{
-        "type": "about:blank", "title": "Not Found", "status": 404, "code": "sandbox_not_found",
-        "detail": "there is no sandbox sbx0", "request_id": "req_1",
-    }]);
-    schema
+    if let Some(code) = schema.pointer_mut("/properties/code") {
+        code["enum"] = json!(names);
+        code["x-codes"] = json!(table);
+    }
 }
 
-/// The answers that go with these codes, by their status: references to [`components`].
+/// Returns the responses of these codes by status, as references to [`components`].
 pub(super) fn responses(codes: &[Code]) -> BTreeMap<u16, Value> {
     let reference = |(status, names): (u16, Vec<&str>)| {
         (status, json!({"$ref": format!("#/components/responses/{}", names.join("-"))}))
@@ -106,7 +90,7 @@ pub(super) fn responses(codes: &[Code]) -> BTreeMap<u16, Value> {
     by_status(codes).into_iter().map(reference).collect()
 }
 
-/// Every answer that some operation refers to, by the names of its codes.
+/// Returns every response that an operation refers to, by the names of its codes.
 pub(super) fn components(operations: &[Operation]) -> Map<String, Value> {
     let all = operations.iter().flat_map(|operation| by_status(&operation.codes()));
     let sorted: BTreeMap<(u16, Vec<&str>), Value> = all

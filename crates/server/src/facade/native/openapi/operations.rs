@@ -1,15 +1,22 @@
 //! Every operation: what it takes, what it answers and how it fails.
 
+use schemars::JsonSchema;
 use serde_json::json;
 
-use super::parts::{Operation, flag, moment, named, number, operation, text, whole};
+use super::parts::{Operation, flag, moment, number, operation, text, whole};
+use crate::facade::native::wire::{
+    self, account, approval, cell, command, event, file, sandbox, service,
+};
+use crate::facade::native::{
+    approvals, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+};
 use crate::http::problem::Code;
 
 /// Every operation, group by group.
 pub(super) fn all() -> Vec<Operation> {
     let groups = [
         ("Run once", run()),
-        ("Interpret", super::interpret::operations()),
+        ("Interpret", interpret()),
         ("Sandboxes", sandboxes()),
         ("Kernels", kernels()),
         ("Cells", cells()),
@@ -17,7 +24,7 @@ pub(super) fn all() -> Vec<Operation> {
         ("Files", files()),
         ("Files", more_files()),
         ("Files", links()),
-        ("Approvals", super::approvals::operations()),
+        ("Approvals", approvals()),
         ("Account", account()),
         ("Administration", administration()),
         ("Service", service()),
@@ -45,11 +52,52 @@ fn run() -> Vec<Operation> {
                 "Makes a sandbox, writes the files, runs the code, reads the outputs and ends the \
                  sandbox. Code that fails is an answer and not an error: look at `outcome`.",
             )
-            .body("Run")
-            .answers(200, "What came of it", "RunReport")
+            .body::<run::RunBody>()
+            .answers::<cell::RunReport>(200, "What came of it")
             .fails(&MAKING)
             .fails(&files)
             .fails(&[Code::PolicyBlocked]),
+    ]
+}
+
+/// How asking a model can fail.
+const ASKING: [Code; 9] = [
+    Code::PromptTooLong,
+    Code::ModelNotFound,
+    Code::BudgetSpent,
+    Code::ModelFailed,
+    Code::ModelNotConfigured,
+    Code::ModelBusy,
+    Code::ModelSlow,
+    Code::QueueFull,
+    Code::SandboxEnded,
+];
+
+fn interpret() -> Vec<Operation> {
+    vec![
+        operation("post", "/interpret", "prompt", "Answer a prompt")
+            .about(
+                "A model writes a program, the program is checked and run in a sandbox of its own, and \
+                 what it printed comes back. What goes wrong is sent back to the model a few times.",
+            )
+            .body::<interpret::PromptBody>()
+            .answers::<wire::interpret::Interpretation>(200, "What came of it")
+            .fails(&MAKING)
+            .fails(&ASKING),
+        operation("post", "/v1/interpret", "interpret", "Answer a prompt, with files and wishes")
+            .about(
+                "The same with files, limits, a policy, a preset and a conversation. With \
+                 `Accept: text/event-stream` every stage is told as it happens. A client that leaves \
+                 stops the model and the code.",
+            )
+            .header("Accept", text("`text/event-stream` for a stream of events"))
+            .body::<interpret::InterpretBody>()
+            .answers::<wire::interpret::Interpretation>(200, "What came of it, or its events")
+            .or_events::<wire::interpret::InterpretEventStream>(200)
+            .fails(&MAKING)
+            .fails(&ASKING)
+            .fails(&[Code::ConversationNotFound, Code::ConversationBusy, Code::BadPath])
+            .fails(&[Code::NotAFile, Code::Refused, Code::DiskFull]),
     ]
 }
 
@@ -76,25 +124,19 @@ fn sandboxes() -> Vec<Operation> {
             .query("limit", limit)
             .query("page", text("From `next_page` of the page before"))
             .raw_parameter(metadata)
-            .answers(200, "A page of them, without `containment`", "SandboxList"),
+            .answers::<sandbox::SandboxList>(200, "A page of them, without `containment`"),
         operation("post", all, "createSandbox", "Create a sandbox")
-            .body("CreateSandbox")
-            .answers(201, "The sandbox", "Sandbox")
+            .body::<sandboxes::CreateSandboxBody>()
+            .answers::<sandbox::Sandbox>(201, "The sandbox")
             .fails(&MAKING),
-        operation("get", one, "getSandbox", "Look at a sandbox").answers(
-            200,
-            "The sandbox; also one that has ended",
-            "Sandbox",
-        ),
+        operation("get", one, "getSandbox", "Look at a sandbox")
+            .answers::<sandbox::Sandbox>(200, "The sandbox; also one that has ended"),
         operation("delete", one, "deleteSandbox", "End a sandbox").empty("Nothing of it is left"),
         operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Let it live longer")
-            .body("ExtendSandbox")
-            .answers(200, "The sandbox", "Sandbox"),
-        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "See what it uses").answers(
-            200,
-            "Now, and over the last hour",
-            "UsageReport",
-        ),
+            .body::<sandboxes::ExtendSandboxBody>()
+            .answers::<sandbox::Sandbox>(200, "The sandbox"),
+        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "See what it uses")
+            .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
     ]
 }
 
@@ -104,22 +146,20 @@ fn kernels() -> Vec<Operation> {
     let interrupt = "/v1/sandboxes/{sandbox}/kernels/{kernel}/interrupt";
     let restart = "/v1/sandboxes/{sandbox}/kernels/{kernel}/restart";
     vec![
-        operation("get", all, "listKernels", "List kernels").answers(
-            200,
-            "The kernels",
-            "KernelList",
-        ),
+        operation("get", all, "listKernels", "List kernels")
+            .answers::<sandbox::KernelList>(200, "The kernels"),
         operation("post", all, "createKernel", "Create a kernel")
-            .body("CreateKernel")
-            .answers(201, "The kernel", "Kernel")
+            .body::<kernels::CreateKernelBody>()
+            .answers::<sandbox::Kernel>(201, "The kernel")
             .fails(&[Code::QuotaExceeded, Code::CannotCreate]),
-        operation("get", one, "getKernel", "Look at a kernel").answers(200, "It", "Kernel"),
+        operation("get", one, "getKernel", "Look at a kernel")
+            .answers::<sandbox::Kernel>(200, "It"),
         operation("delete", one, "deleteKernel", "End a kernel").empty("It has ended"),
         operation("post", interrupt, "interruptKernel", "Interrupt whatever it runs")
             .empty("Also when it runs nothing"),
         operation("post", restart, "restartKernel", "Start its interpreter again")
             .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
-            .answers(200, "The kernel", "Kernel"),
+            .answers::<sandbox::Kernel>(200, "The kernel"),
     ]
 }
 
@@ -128,7 +168,8 @@ fn cells() -> Vec<Operation> {
     let interrupt = "/v1/sandboxes/{sandbox}/cells/{cell}/interrupt";
     let extend = "/v1/sandboxes/{sandbox}/cells/{cell}/extend";
     vec![
-        operation("get", all, "listCells", "List the last cells").answers(200, "Cells", "CellList"),
+        operation("get", all, "listCells", "List the last cells")
+            .answers::<cell::CellList>(200, "Cells"),
         operation("post", all, "createCell", "Run code in a kernel")
             .about(
                 "Waits for the end; with `Accept: text/event-stream` streams events; with \
@@ -136,10 +177,13 @@ fn cells() -> Vec<Operation> {
                  at `outcome`.",
             )
             .header("Accept", text("`text/event-stream` for a stream of events"))
-            .body("CreateCell")
-            .answers(200, "The cell when it is done, or its events", "Cell")
-            .or_events(200, "CellEvents")
-            .answers(202, "The cell, which runs in the background or waits for a person", "Cell")
+            .body::<cells::CellBody>()
+            .answers::<cell::Cell>(200, "The cell when it is done, or its events")
+            .or_events::<event::CellEventStream>(200)
+            .answers::<cell::Cell>(
+                202,
+                "The cell, which runs in the background or waits for a person",
+            )
             .fails(&[
                 Code::PolicyBlocked,
                 Code::KernelNotFound,
@@ -149,26 +193,28 @@ fn cells() -> Vec<Operation> {
             .fails(&[Code::ShuttingDown]),
         operation("get", one, "getCell", "Look at a cell")
             .query("wait", number("Wait so many seconds for its end, at most 300"))
-            .answers(200, "As it stands", "Cell"),
-        events("/v1/sandboxes/{sandbox}/cells/{cell}/events", "watchCell", "CellEvents"),
+            .answers::<cell::Cell>(200, "As it stands"),
+        events::<event::CellEventStream>(
+            "/v1/sandboxes/{sandbox}/cells/{cell}/events",
+            "watchCell",
+        ),
         operation("post", interrupt, "interruptCell", "Interrupt a cell")
             .about("`KeyboardInterrupt` in that cell and no other.")
             .empty("It is told")
             .fails(&[Code::CellEnded]),
         operation("post", extend, "extendCell", "Give a cell more time")
-            .body("ExtendCell")
-            .answers(200, "What it may take now", "CellExtended")
+            .body::<cells::ExtendCellBody>()
+            .answers::<cell::CellExtended>(200, "What it may take now")
             .fails(&[Code::CellEnded]),
     ]
 }
 
-fn events(path: &'static str, id: &'static str, schema: &str) -> Operation {
-    let content = json!({"text/event-stream": {"schema": named(schema)}});
+fn events<T: JsonSchema>(path: &'static str, id: &'static str) -> Operation {
     operation("get", path, id, "Stream events from the start")
         .about("Ends with what it tells of.")
         .header("Last-Event-ID", whole("The last event that has been seen"))
         .query("after", whole("The same, for clients that cannot set the header"))
-        .answer(200, json!({"description": "Events", "content": content}))
+        .streams::<T>(200, "Events")
 }
 
 fn commands() -> Vec<Operation> {
@@ -178,30 +224,26 @@ fn commands() -> Vec<Operation> {
     let signal = "/v1/sandboxes/{sandbox}/commands/{command}/signal";
     let resize = "/v1/sandboxes/{sandbox}/commands/{command}/resize";
     vec![
-        operation("get", all, "listCommands", "List commands").answers(
-            200,
-            "Commands",
-            "CommandList",
-        ),
+        operation("get", all, "listCommands", "List commands")
+            .answers::<command::CommandList>(200, "Commands"),
         operation("post", all, "createCommand", "Run a command")
             .about(
                 "Waits for the end; with `Accept: text/event-stream` streams events; with \
                  `background` answers at once.",
             )
             .header("Accept", text("`text/event-stream` for a stream of events"))
-            .body("CreateCommand")
-            .answers(200, "The command when it is done, or its events", "Command")
-            .or_events(200, "CommandEvents")
-            .answers(202, "The command, which runs in the background", "Command")
+            .body::<commands::CommandBody>()
+            .answers::<command::Command>(200, "The command when it is done, or its events")
+            .or_events::<event::CommandEventStream>(200)
+            .answers::<command::Command>(202, "The command, which runs in the background")
             .fails(&[Code::NotApprovable, Code::CannotStart, Code::QueueFull, Code::QuotaExceeded])
             .fails(&[Code::CannotCreate, Code::ShuttingDown]),
         operation("get", one, "getCommand", "Look at a command")
             .query("wait", number("Wait so many seconds for its end, at most 300"))
-            .answers(200, "As it stands", "Command"),
-        events(
+            .answers::<command::Command>(200, "As it stands"),
+        events::<event::CommandEventStream>(
             "/v1/sandboxes/{sandbox}/commands/{command}/events",
             "watchCommand",
-            "CommandEvents",
         ),
         operation("post", stdin, "writeStdin", "Write to its input")
             .query("close", flag("Close the input after this"))
@@ -209,11 +251,11 @@ fn commands() -> Vec<Operation> {
             .empty("It is written")
             .fails(&[Code::CommandEnded]),
         operation("post", signal, "signalCommand", "Send a signal to its process group")
-            .body("Signal")
+            .body::<commands::SignalBody>()
             .empty("It is sent")
             .fails(&[Code::CommandEnded]),
         operation("post", resize, "resizeTerminal", "Change the size of its terminal")
-            .body("TerminalSize")
+            .body::<commands::TerminalBody>()
             .empty("It is changed")
             .fails(&[Code::CommandEnded]),
     ]
@@ -228,7 +270,7 @@ fn files() -> Vec<Operation> {
         operation("get", files, "listFiles", "List a directory")
             .on_path("The directory", "/workspace")
             .query("depth", whole("How many levels; 1 if left out"))
-            .answers(200, "What is in it", "Listing")
+            .answers::<file::Listing>(200, "What is in it")
             .fails(&[Code::FileNotFound, Code::NotADirectory, Code::TooLarge]),
         operation("delete", files, "removeFile", "Remove a file or a whole directory")
             .on_path("What is to go", "data.csv")
@@ -236,7 +278,7 @@ fn files() -> Vec<Operation> {
             .fails(&[Code::FileNotFound, Code::Conflict, Code::TooLarge]),
         operation("get", "/v1/sandboxes/{sandbox}/files/stat", "statFile", "Look at one")
             .on_path("The file or directory", "data.csv")
-            .answers(200, "It", "Entry")
+            .answers::<file::Entry>(200, "It")
             .fails(&[Code::FileNotFound]),
         download(operation(
             "get",
@@ -271,9 +313,9 @@ fn more_files() -> Vec<Operation> {
             "makeDirectory",
             "Make a directory",
         )
-        .body("MakeDirectory")
-        .answers(200, "It was there", "Entry")
-        .answers(201, "It is made", "Entry")
+        .body::<files::DirectoryBody>()
+        .answers::<file::Entry>(200, "It was there")
+        .answers::<file::Entry>(201, "It is made")
         .fails(&[Code::BadPath, Code::Refused, Code::Conflict])
         .fails(&written),
         operation(
@@ -282,8 +324,8 @@ fn more_files() -> Vec<Operation> {
             "moveFile",
             "Move a file or directory",
         )
-        .body("MoveFile")
-        .answers(200, "It, where it is now", "Entry")
+        .body::<files::MoveBody>()
+        .answers::<file::Entry>(200, "It, where it is now")
         .fails(&[Code::BadPath, Code::FileNotFound, Code::Refused, Code::Conflict])
         .fails(&written),
         operation(
@@ -303,7 +345,7 @@ fn more_files() -> Vec<Operation> {
         )
         .on_path("The directory", "/workspace")
         .raw_body(TAR, "The archive, not compressed")
-        .answers(200, "What became of it", "Unpacked")
+        .answers::<file::Unpacked>(200, "What became of it")
         .fails(&[Code::Conflict])
         .fails(&written),
         operation(
@@ -312,8 +354,8 @@ fn more_files() -> Vec<Operation> {
             "makeLink",
             "Make a link to a file that works without a key",
         )
-        .body("MakeLink")
-        .answers(200, "The link", "Link")
+        .body::<files::LinkBody>()
+        .answers::<file::LinkCreated>(200, "The link")
         .fails(&[Code::BadPath]),
     ]
 }
@@ -330,8 +372,8 @@ fn upload(operation: Operation) -> Operation {
     operation
         .about("The body becomes the file when it is complete; until then nothing changes.")
         .raw_body(BYTES, "The bytes")
-        .answers(200, "It was there and is replaced", "Entry")
-        .answers(201, "It is new", "Entry")
+        .answers::<file::Entry>(200, "It was there and is replaced")
+        .answers::<file::Entry>(201, "It is new")
         .fails(&[Code::NotAFile, Code::NotADirectory, Code::Refused])
         .fails(&[Code::TooLarge, Code::DiskFull])
 }
@@ -346,21 +388,46 @@ fn links() -> Vec<Operation> {
     ]
 }
 
+fn approvals() -> Vec<Operation> {
+    let one = "/v1/approvals/{approval}";
+    let approve = "/v1/approvals/{approval}/approve";
+    let deny = "/v1/approvals/{approval}/deny";
+    let state = text("`pending` (if left out), `approved`, `denied`, `expired` or `all`");
+    vec![
+        operation("get", "/v1/approvals", "listApprovals", "List what waits for a person")
+            .about("Everybody's for a key that may approve, otherwise one's own; the newest 100.")
+            .query("state", state)
+            .answers::<approval::ApprovalList>(200, "Newest first"),
+        operation("get", one, "getApproval", "Look at one").answers::<approval::Approval>(200, "It"),
+        operation("post", approve, "approve", "Let it run")
+            .about(
+                "For a key that may approve. What runs is the code of this digest and nothing \
+                 else. A key cannot approve what it asked for itself, unless the operator allows it.",
+            )
+            .body::<approvals::DecisionBody>()
+            .answers::<approval::Approval>(200, "It is on its way")
+            .fails(&[Code::Forbidden, Code::OwnApproval, Code::AlreadyDecided, Code::Conflict])
+            .fails(&[Code::SandboxEnded, Code::QueueFull, Code::QuotaExceeded]),
+        operation("post", deny, "deny", "Have it never run")
+            .about("For a key that may approve.")
+            .body::<approvals::DecisionBody>()
+            .answers::<approval::Approval>(200, "It will not run")
+            .fails(&[Code::Forbidden, Code::AlreadyDecided, Code::Conflict]),
+    ]
+}
+
 fn account() -> Vec<Operation> {
     let limit = json!({
         "type": "integer", "minimum": 0, "default": 100,
         "description": "How many at most; never more than 1000",
     });
     vec![
-        operation("get", "/v1/templates", "listTemplates", "List templates").answers(
-            200,
-            "What sandboxes can start from",
-            "TemplateList",
-        ),
+        operation("get", "/v1/templates", "listTemplates", "List templates")
+            .answers::<account::TemplateList<'_>>(200, "What sandboxes can start from"),
         operation("get", "/v1/templates/{name}", "getTemplate", "Look at a template")
-            .answers(200, "It", "Template"),
+            .answers::<account::TemplateShown<'_>>(200, "It"),
         operation("get", "/v1/stats", "getStats", "See own numbers and quota")
-            .answers(200, "Numbers", "Stats"),
+            .answers::<account::Stats>(200, "Numbers"),
         operation("get", "/v1/audit", "searchAudit", "Search what was run")
             .about("An admin key sees everybody's.")
             .query("sandbox", text("In this sandbox"))
@@ -369,28 +436,24 @@ fn account() -> Vec<Operation> {
             .query("since", moment("Begun then or later"))
             .query("until", moment("Begun before"))
             .query("limit", limit)
-            .answers(200, "Executions, newest first", "ExecutionList"),
+            .answers::<account::ExecutionList>(200, "Executions, newest first"),
     ]
 }
 
 fn administration() -> Vec<Operation> {
     vec![
-        operation("get", "/v1/audit/verify", "verifyAudit", "Check the audit log's chain").answers(
-            200,
-            "Whether it is whole",
-            "AuditVerdict",
-        ),
-        operation("get", "/v1/keys", "listKeys", "List keys").answers(200, "Every key", "KeyList"),
-        operation("post", "/v1/keys", "createKey", "Make a key").body("CreateKey").answers(
-            201,
-            "The key and its secret, this once",
-            "NewKey",
-        ),
+        operation("get", "/v1/audit/verify", "verifyAudit", "Check the audit log's chain")
+            .answers::<account::AuditCheck>(200, "Whether it is whole"),
+        operation("get", "/v1/keys", "listKeys", "List keys")
+            .answers::<account::KeyList>(200, "Every key"),
+        operation("post", "/v1/keys", "createKey", "Make a key")
+            .body::<keys::CreateKeyBody>()
+            .answers::<account::KeyCreated>(201, "The key and its secret, this once"),
         operation("delete", "/v1/keys/{id}", "revokeKey", "Revoke a key")
             .empty("It is worth nothing any more"),
         operation("get", "/v1/admin/sandboxes", "watchSandboxes", "See every live sandbox")
             .about("Everybody's, with owners and what each uses now. `silica top` shows it.")
-            .answers(200, "All of them", "WatchedSandboxList"),
+            .answers::<sandbox::WatchedSandboxList>(200, "All of them"),
     ]
     .into_iter()
     .map(Operation::admin)
@@ -402,9 +465,9 @@ fn service() -> Vec<Operation> {
     let metrics = "application/openmetrics-text";
     vec![
         operation("get", "/healthz", "isAlive", "Tell whether the server lives")
-            .answers(200, "It does", "Alive"),
+            .answers::<service::Alive>(200, "It does"),
         operation("get", "/readyz", "isReady", "Tell whether the server can make sandboxes")
-            .answers(200, "It can", "Ready")
+            .answers::<service::Ready>(200, "It can")
             .fails(&broken),
         operation("get", "/metrics", "getMetrics", "Numbers for Prometheus")
             .sends(200, "Numbers", metrics),

@@ -147,7 +147,8 @@ impl<'a> Page<'a> {
         html.push_str("<table>\n");
         for (name, property) in fields(&schema["properties"]) {
             let needed = items(&schema["required"]).any(|required| required == name);
-            let about = string(&self.resolve(property)["description"]);
+            let own = property.get("description");
+            let about = string(own.unwrap_or(&self.resolve(property)["description"]));
             put!(
                 html,
                 "<tr><td><code>{}</code></td><td>{} <span class=\"dim\">{}</span></td><td>{}</td></tr>\n",

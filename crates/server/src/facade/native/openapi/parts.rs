@@ -1,96 +1,59 @@
-//! Small pieces of JSON Schema, and the operation that is made of them.
+//! One operation of the document, and the schemas of its parameters.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::errors;
+use super::schemas::{SchemaOf, Schemas, schema_of};
 use crate::http::problem::Code;
 
-/// Text.
+/// A parameter that is text.
 pub(super) fn text(about: &str) -> Value {
     json!({"type": "string", "description": about})
 }
 
-/// A whole number that is not negative.
+/// A parameter that is a whole number, not negative.
 pub(super) fn whole(about: &str) -> Value {
     json!({"type": "integer", "minimum": 0, "description": about})
 }
 
-/// A number that is not negative.
+/// A parameter that is a number, not negative.
 pub(super) fn number(about: &str) -> Value {
     json!({"type": "number", "minimum": 0, "description": about})
 }
 
-/// True or false; false if it is left out.
+/// A parameter that is true or false; false if it is left out.
 pub(super) fn flag(about: &str) -> Value {
     json!({"type": "boolean", "default": false, "description": about})
 }
 
-/// Whether something is so.
-pub(super) fn truth(about: &str) -> Value {
-    json!({"type": "boolean", "description": about})
-}
-
-/// A moment.
+/// A parameter that is a point in time.
 pub(super) fn moment(about: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": about})
-}
-
-/// One of a few words.
-pub(super) fn word(words: &[&str], about: &str) -> Value {
-    json!({"type": "string", "enum": words, "description": about})
-}
-
-/// Names and their texts.
-pub(super) fn texts(about: &str) -> Value {
-    json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about})
-}
-
-pub(super) fn list(items: &Value, about: &str) -> Value {
-    json!({"type": "array", "items": items, "description": about})
-}
-
-/// A schema by its name.
-pub(super) fn named(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-/// The same, or null.
-pub(super) fn or_null(mut schema: Value) -> Value {
-    if let Some(kind) = schema.get("type").cloned() {
-        schema["type"] = json!([kind, "null"]);
-        if let Some(Value::Array(words)) = schema.get_mut("enum") {
-            words.push(Value::Null);
-        }
-        return schema;
-    }
-    json!({"anyOf": [schema, {"type": "null"}]})
-}
-
-/// An object with these fields, of which some are always there.
-pub(super) fn object(about: &str, required: &[&str], properties: &Value) -> Value {
-    json!({
-        "type": "object",
-        "description": about,
-        "required": required,
-        "properties": properties,
-    })
-}
-
-/// An object with these fields and no other.
-pub(super) fn strict(about: &str, required: &[&str], properties: &Value) -> Value {
-    let mut schema = object(about, required, properties);
-    schema["additionalProperties"] = false.into();
-    schema
 }
 
 /// Who may call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    Anybody,
+    Open,
     Key,
     Admin,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+enum Body {
+    Json(SchemaOf),
+    Bytes { mime: &'static str, about: &'static str },
+}
+
+/// A response that is not an error.
+#[derive(Clone, Debug)]
+struct Response {
+    about: &'static str,
+    content: Vec<(&'static str, Option<SchemaOf>)>,
 }
 
 /// One method of one path.
@@ -104,12 +67,12 @@ pub(super) struct Operation {
     tag: &'static str,
     access: Access,
     parameters: Vec<Value>,
-    body: Option<Value>,
-    answers: BTreeMap<u16, Value>,
+    body: Option<Body>,
+    answers: BTreeMap<u16, Response>,
     codes: Vec<Code>,
 }
 
-/// An operation that wants a key.
+/// Returns an operation that needs a key.
 pub(super) fn operation(
     method: &'static str,
     path: &'static str,
@@ -142,13 +105,13 @@ impl Operation {
         self
     }
 
-    /// It wants no key.
+    /// Needs no key.
     pub(super) fn open(mut self) -> Self {
-        self.access = Access::Anybody;
+        self.access = Access::Open;
         self
     }
 
-    /// It wants an admin's key.
+    /// Needs an admin key.
     pub(super) fn admin(mut self) -> Self {
         self.access = Access::Admin;
         self
@@ -179,7 +142,7 @@ impl Operation {
         self
     }
 
-    /// The query's `path`, and how files fail.
+    /// The query's `path`, and the errors of file operations.
     pub(super) fn on_path(self, about: &str, example: &str) -> Self {
         let parameter = json!({
             "name": "path", "in": "query", "required": true, "description": about,
@@ -188,50 +151,54 @@ impl Operation {
         self.raw_parameter(parameter).fails(&[Code::BadRequest, Code::BadPath, Code::Refused])
     }
 
-    /// A JSON body of a named schema.
-    pub(super) fn body(mut self, schema: &str) -> Self {
-        let required = requests_required(schema);
-        self.body = Some(json!({
-            "required": required,
-            "content": {"application/json": {"schema": named(schema)}},
-        }));
+    /// A JSON body.
+    pub(super) fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(Body::Json(schema_of::<T>()));
         self.fails(&[Code::BadRequest, Code::TooLarge])
     }
 
     /// A body of bytes.
-    pub(super) fn raw_body(mut self, mime: &str, about: &str) -> Self {
-        self.body = Some(json!({
-            "required": true, "description": about, "content": {mime: {}},
-        }));
+    pub(super) fn raw_body(mut self, mime: &'static str, about: &'static str) -> Self {
+        self.body = Some(Body::Bytes { mime, about });
         self.fails(&[Code::BadRequest, Code::QuotaExceeded])
     }
 
-    /// An answer of a named schema.
-    pub(super) fn answers(self, status: u16, about: &str, schema: &str) -> Self {
-        let content = json!({"application/json": {"schema": named(schema)}});
-        self.answer(status, json!({"description": about, "content": content}))
+    /// A JSON response.
+    pub(super) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answer(status, about, Some(("application/json", Some(schema_of::<T>()))))
     }
 
-    /// The answer of this status can also be a stream of a named kind of events.
-    pub(super) fn or_events(mut self, status: u16, schema: &str) -> Self {
+    /// A response that is a stream of events.
+    pub(super) fn streams<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answer(status, about, Some(("text/event-stream", Some(schema_of::<T>()))))
+    }
+
+    /// The response of this status can also be a stream of events.
+    pub(super) fn or_events<T: JsonSchema>(mut self, status: u16) -> Self {
         if let Some(answer) = self.answers.get_mut(&status) {
-            answer["content"]["text/event-stream"] = json!({"schema": named(schema)});
+            answer.content.push(("text/event-stream", Some(schema_of::<T>())));
         }
         self
     }
 
-    /// An answer without a body.
-    pub(super) fn empty(self, about: &str) -> Self {
-        self.answer(204, json!({"description": about}))
+    /// A response without a body.
+    pub(super) fn empty(self, about: &'static str) -> Self {
+        self.answer(204, about, None)
     }
 
-    /// An answer in some other form.
-    pub(super) fn sends(self, status: u16, about: &str, mime: &str) -> Self {
-        self.answer(status, json!({"description": about, "content": {mime: {}}}))
+    /// A response in another form.
+    pub(super) fn sends(self, status: u16, about: &'static str, mime: &'static str) -> Self {
+        self.answer(status, about, Some((mime, None)))
     }
 
-    pub(super) fn answer(mut self, status: u16, answer: Value) -> Self {
-        self.answers.insert(status, answer);
+    fn answer(
+        mut self,
+        status: u16,
+        about: &'static str,
+        content: Option<(&'static str, Option<SchemaOf>)>,
+    ) -> Self {
+        let content = content.into_iter().collect();
+        self.answers.insert(status, Response { about, content });
         self
     }
 
@@ -240,8 +207,8 @@ impl Operation {
         self
     }
 
-    /// The operation as the document has it.
-    pub(super) fn render(&self) -> Value {
+    /// Renders the operation, and adds its schemas.
+    pub(super) fn render(&self, schemas: &mut Schemas) -> Value {
         let mut value = Map::new();
         value.insert("operationId".into(), self.id.into());
         value.insert("tags".into(), json!([self.tag]));
@@ -250,7 +217,7 @@ impl Operation {
             value.insert("description".into(), about.into());
         }
         match self.access {
-            Access::Anybody => drop(value.insert("security".into(), json!([]))),
+            Access::Open => drop(value.insert("security".into(), json!([]))),
             Access::Key => {}
             Access::Admin => drop(value.insert("x-admin".into(), true.into())),
         }
@@ -261,16 +228,16 @@ impl Operation {
             value.insert("parameters".into(), parameters.into());
         }
         if let Some(body) = &self.body {
-            value.insert("requestBody".into(), body.clone());
+            value.insert("requestBody".into(), body.render(schemas));
         }
-        value.insert("responses".into(), self.responses());
+        value.insert("responses".into(), self.responses(schemas));
         value.into()
     }
 
-    fn responses(&self) -> Value {
+    fn responses(&self, schemas: &mut Schemas) -> Value {
         let mut responses = Map::new();
         for (status, answer) in &self.answers {
-            responses.insert(status.to_string(), answer.clone());
+            responses.insert(status.to_string(), answer.render(schemas));
         }
         for (status, failure) in errors::responses(&self.codes()) {
             responses.insert(status.to_string(), failure);
@@ -278,15 +245,15 @@ impl Operation {
         responses.into()
     }
 
-    /// How it can fail.
+    /// Returns every error of the operation.
     pub(super) fn codes(&self) -> Vec<Code> {
         [self.common_codes(), self.codes.clone()].concat()
     }
 
-    /// How every operation of its kind can fail.
+    /// Returns the errors of every operation of its kind.
     fn common_codes(&self) -> Vec<Code> {
         let mut codes = vec![Code::WrongOrigin, Code::Internal];
-        if self.access != Access::Anybody {
+        if self.access != Access::Open {
             codes.extend([Code::Unauthorized, Code::RateLimited, Code::StoreUnavailable]);
         }
         if self.access == Access::Admin {
@@ -301,15 +268,35 @@ impl Operation {
     }
 }
 
-/// Whether a request's body cannot be left out.
-fn requests_required(schema: &str) -> bool {
-    let schemas = super::requests::schemas();
-    let schema = &schemas[schema];
-    let needs = schema["required"].as_array().is_some_and(|required| !required.is_empty());
-    needs || schema.get("oneOf").is_some()
+impl Body {
+    fn render(&self, schemas: &mut Schemas) -> Value {
+        match self {
+            Self::Json(schema) => {
+                let (schema, is_optional) = schemas.request(*schema);
+                let content = json!({"application/json": {"schema": schema}});
+                json!({"required": !is_optional, "content": content})
+            }
+            Self::Bytes { mime, about } => {
+                json!({"required": true, "description": about, "content": {*mime: {}}})
+            }
+        }
+    }
 }
 
-/// What the parameters in paths are, an example, and the code if there is no such thing.
+impl Response {
+    fn render(&self, schemas: &mut Schemas) -> Value {
+        let mut response = json!({"description": self.about});
+        for (mime, schema) in &self.content {
+            response["content"][mime] = match schema {
+                Some(schema) => json!({"schema": schemas.response(*schema)}),
+                None => json!({}),
+            };
+        }
+        response
+    }
+}
+
+/// The parameters in paths: name, description, example, and the error if there is no such thing.
 const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 8] = [
     ("sandbox", "The id of a sandbox", "sbx0", Some(Code::SandboxNotFound)),
     ("kernel", "The id of a kernel in it", "k1", Some(Code::KernelNotFound)),

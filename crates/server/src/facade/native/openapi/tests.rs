@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document;
-use crate::app::ROUTES;
+use crate::facade::native::ROUTES;
 use crate::facade::native::{
     approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
 };
@@ -266,20 +266,23 @@ fn request_schemas_say_what_parsers_do() {
         let good = |mut body: run::RunBody| body.take_files().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
     });
-    check_request::<interpret::SimpleBody>("Prompt", parses::<interpret::SimpleBody>);
+    check_request::<interpret::PromptBody>("Prompt", parses::<interpret::PromptBody>);
     check_request::<interpret::InterpretBody>("Interpret", |value| {
         let good = |mut body: interpret::InterpretBody| body.take_files().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
     });
     check_request::<sandboxes::LimitsBody>("Limits", parses::<sandboxes::LimitsBody>);
-    check_request::<sandboxes::CreateBody>("CreateSandbox", |value| {
-        let good = |mut body: sandboxes::CreateBody| body.take_inputs(&offered).is_ok();
+    check_request::<sandboxes::CreateSandboxBody>("CreateSandbox", |value| {
+        let good = |mut body: sandboxes::CreateSandboxBody| body.take_inputs(&offered).is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
     });
-    check_request::<sandboxes::ExtendBody>("ExtendSandbox", parses::<sandboxes::ExtendBody>);
-    check_request::<kernels::CreateBody>("CreateKernel", parses::<kernels::CreateBody>);
+    check_request::<sandboxes::ExtendSandboxBody>(
+        "ExtendSandbox",
+        parses::<sandboxes::ExtendSandboxBody>,
+    );
+    check_request::<kernels::CreateKernelBody>("CreateKernel", parses::<kernels::CreateKernelBody>);
     check_request::<cells::CellBody>("CreateCell", parses::<cells::CellBody>);
-    check_request::<cells::ExtendBody>("ExtendCell", parses::<cells::ExtendBody>);
+    check_request::<cells::ExtendCellBody>("ExtendCell", parses::<cells::ExtendCellBody>);
     check_request::<commands::CommandBody>("CreateCommand", |value| {
         let good = |body: commands::CommandBody| body.request().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
@@ -289,13 +292,17 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<files::DirectoryBody>("MakeDirectory", parses::<files::DirectoryBody>);
     check_request::<files::MoveBody>("MoveFile", parses::<files::MoveBody>);
     check_request::<files::LinkBody>("MakeLink", parses::<files::LinkBody>);
-    check_request::<keys::CreateBody>("CreateKey", parses::<keys::CreateBody>);
-    check_request::<approvals::WordBody>("Word", parses::<approvals::WordBody>);
+    check_request::<keys::CreateKeyBody>("CreateKey", parses::<keys::CreateKeyBody>);
+    check_request::<approvals::DecisionBody>("Word", parses::<approvals::DecisionBody>);
 }
 
 #[test]
 fn every_json_body_has_been_checked() {
-    let checked = super::requests::schemas();
+    let mut checked = super::Schemas::new();
+    for operation in super::operations::all() {
+        operation.render(&mut checked);
+    }
+    let (checked, _) = checked.finish();
     for (method, path, value) in operations(&document()) {
         let schema = &value["requestBody"]["content"]["application/json"]["schema"]["$ref"];
         if let Some(place) = schema.as_str() {

@@ -1,49 +1,50 @@
-//! What is said when something is refused, in the forms E2B's clients understand.
+//! Errors in the forms that E2B's clients parse.
 //!
-//! A handler returns a [`Refusal`]; the layer around its routes knows the [`Shape`] and renders it.
+//! A handler returns an [`E2bError`]; the layer around its routes knows the [`ErrorShape`].
 
-use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use silica_engine::FileError;
-use silica_sessions::{Refusal as Admission, SessionError};
+use silica_sessions::{Refusal as AdmissionError, SessionError};
 use silica_store::StoreError;
 
-use super::{frames, lent};
-use crate::http::guard::AsItIs;
+use super::frames;
+use crate::http::dialect::{Complete, ErrorForm, unrendered};
 use crate::http::problem::{Code, Problem};
 
-/// Why something is refused.
+/// What a handler of a service returns.
+pub(super) type E2bResult = Result<Response, E2bError>;
+
+/// Why a request is refused.
 #[derive(Clone, Debug)]
-pub(super) enum Refusal {
-    /// The sandbox a request is for is not there, or not any more.
+pub(super) enum E2bError {
+    /// The sandbox does not exist, or has ended.
     Gone(String),
-    /// The sandbox is there, but nothing can be reached on this port.
+    /// The sandbox runs, but no service listens on this port.
     PortClosed { sandbox: String, port: String },
-    /// Theirs can do this and ours cannot.
+    /// E2B has this feature and this server does not.
     Unsupported(String),
-    /// Beyond the places that files are kept in.
+    /// A path outside of the directories for files.
     Outside(String),
-    /// Whatever the native side says.
+    /// Every other error.
     Problem(Problem),
 }
 
-/// In which form it is said.
+/// The form of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ErrorShape {
     /// `{"code": 404, "message": …}`.
     Number,
-    /// `{"code": "not_found", "message": …}`: one call of Connect.
+    /// `{"code": "not_found", "message": …}`: a unary call of Connect.
     Call,
-    /// The same in the last frame of a stream.
+    /// The object of `Call`, in the last frame of a Connect stream.
     Stream,
     /// Plain text.
     Text,
 }
 
-impl Refusal {
+impl E2bError {
     pub(super) fn bad(words: impl Into<String>) -> Self {
         Self::Problem(Problem::bad(words))
     }
@@ -80,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// The name of it in Connect.
+    /// Returns the code of Connect.
     fn connect_code(&self) -> &'static str {
         match (self, self.status()) {
             (Self::Unsupported(_), _) => "unimplemented",
@@ -100,14 +101,14 @@ impl Refusal {
         }
     }
 
-    /// As it stands in the last frame of a stream.
+    /// Returns the object in the last frame of a stream.
     pub(super) fn in_stream(&self) -> Value {
         json!({"code": self.connect_code(), "message": self.words()})
     }
 
-    pub(super) fn render(&self, shape: Shape) -> Response {
+    pub(super) fn render(&self, shape: ErrorShape) -> Response {
         let mut response = match (self, shape) {
-            // Said by what stands before their sandboxes, whatever was asked of them.
+            // E2bJson by what stands before their sandboxes, whatever was asked of them.
             (Self::Gone(sandbox), _) => {
                 let body = json!({"sandboxId": sandbox, "message": self.words(), "code": 502});
                 json_answer(self.status(), &body)
@@ -119,21 +120,21 @@ impl Refusal {
                     json!({"sandboxId": sandbox, "message": message, "port": port, "code": 502});
                 json_answer(self.status(), &body)
             }
-            (_, Shape::Number) => {
+            (_, ErrorShape::Number) => {
                 let code = self.status().as_u16();
                 json_answer(self.status(), &json!({"code": code, "message": self.words()}))
             }
-            (_, Shape::Call) => json_answer(self.status(), &self.in_stream()),
-            (_, Shape::Stream) => frames::only_an_end(&self.in_stream()),
-            (_, Shape::Text) => (self.status(), self.words()).into_response(),
+            (_, ErrorShape::Call) => json_answer(self.status(), &self.in_stream()),
+            (_, ErrorShape::Stream) => frames::only_an_end(&self.in_stream()),
+            (_, ErrorShape::Text) => (self.status(), self.words()).into_response(),
         };
-        self.say_when_to_retry(&mut response);
-        response.extensions_mut().insert(AsItIs);
+        self.set_retry_headers(&mut response);
+        response.extensions_mut().insert(Complete);
         response
     }
 
-    /// Their clients try again by themselves; what does not pass by waiting says so.
-    fn say_when_to_retry(&self, response: &mut Response) {
+    /// E2B's clients retry on their own: tells them when, or that retrying does not help.
+    fn set_retry_headers(&self, response: &mut Response) {
         let Self::Problem(problem) = self else { return };
         let headers = response.headers_mut();
         if problem.code() == Code::QuotaExceeded {
@@ -149,39 +150,27 @@ fn json_answer(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for E2bError {
     fn into_response(self) -> Response {
-        let mut response = self.status().into_response();
-        response.extensions_mut().insert(Held(self));
-        response
+        unrendered(self.status(), self)
     }
 }
 
-/// Lets the layer that knows the shape write the body.
-#[derive(Clone, Debug)]
-struct Held(Refusal);
+impl ErrorForm for ErrorShape {
+    type Error = E2bError;
 
-/// Goes around routes that refuse in one shape: writes refusals out, and marks everything else as
-/// complete.
-pub(super) async fn shaped(State(shape): State<Shape>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let (body, lender) = lent::lend(body);
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(Held(refusal)) = response.extensions_mut().remove::<Held>() {
-        lender.read_rest().await;
-        return refusal.render(shape);
+    fn render(&self, error: &E2bError) -> Response {
+        error.render(*self)
     }
-    response.extensions_mut().insert(AsItIs);
-    response
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for E2bError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<SessionError> for Refusal {
+impl From<SessionError> for E2bError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Ended { id, .. } => Self::Gone(id),
@@ -191,7 +180,7 @@ impl From<SessionError> for Refusal {
     }
 }
 
-impl From<FileError> for Refusal {
+impl From<FileError> for E2bError {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Outside(_) => Self::Outside(error.to_string()),
@@ -200,14 +189,14 @@ impl From<FileError> for Refusal {
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for E2bError {
     fn from(error: StoreError) -> Self {
         Self::Problem(error.into())
     }
 }
 
-impl From<Admission> for Refusal {
-    fn from(refusal: Admission) -> Self {
+impl From<AdmissionError> for E2bError {
+    fn from(refusal: AdmissionError) -> Self {
         Self::Problem(refusal.into())
     }
 }

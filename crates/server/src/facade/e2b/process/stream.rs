@@ -1,4 +1,4 @@
-//! What a command says, as a stream of Connect: its start, its output, its end.
+//! The events of a command as a stream of Connect: its start, its output, its end.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,34 +15,35 @@ use silica_sessions::{Command, CommandOutcome, CommandPhase, Event, Read, Reader
 use super::super::access::header;
 use super::super::frames;
 
-/// A sign of life while nothing is said, unless the client wants it at other times.
+/// How long a stream is silent before a keep-alive message, unless the client asks for another time.
 const PING: Duration = Duration::from_secs(90);
 
 /// How much is put into one write.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// The stream of a command, from where its reader stands.
+/// Streams a command from the position of its reader.
 pub(super) fn stream(
     command: Arc<Command>,
     reader: Reader,
     headers: &HeaderMap,
     deadline: Option<Instant>,
 ) -> Response {
-    let teller = Teller { command, reader, ping: ping(headers), deadline, stage: Stage::Start };
-    let pieces = futures_util::stream::unfold(teller, |mut teller| async move {
-        let piece = teller.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), teller))
+    let stream =
+        CommandStream { command, reader, ping: ping(headers), deadline, stage: Stage::Start };
+    let pieces = futures_util::stream::unfold(stream, |mut stream| async move {
+        let piece = stream.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), stream))
     });
     frames::stream(pieces)
 }
 
-/// How often a client wants to hear something.
+/// Returns the interval of keep-alive messages.
 pub(in super::super) fn ping(headers: &HeaderMap) -> Duration {
     let seconds = header(headers, "keepalive-ping-interval").and_then(|text| text.parse().ok());
     seconds.filter(|seconds| *seconds > 0).map_or(PING, Duration::from_secs)
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Start,
@@ -50,7 +51,7 @@ enum Stage {
     Over,
 }
 
-struct Teller {
+struct CommandStream {
     command: Arc<Command>,
     reader: Reader,
     ping: Duration,
@@ -58,14 +59,14 @@ struct Teller {
     stage: Stage,
 }
 
-/// What comes next.
+/// What a stream waited for.
 enum Next {
     Read(Option<Read>),
     Silence,
     TooLate,
 }
 
-impl Teller {
+impl CommandStream {
     async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = Vec::new();
         match self.stage {
@@ -115,8 +116,8 @@ impl Teller {
                 self.stage = Stage::Over;
                 self.finish(chunk);
             }
-            // The start is told by ourselves; a command has neither results nor exceptions; what was
-            // dropped before this reader came is not missed by somebody who hears only what is new.
+            // This stream writes the start itself; a command has neither results nor exceptions; a
+            // client that connects later does not expect what was dropped before.
             Some(
                 Read::Gap(_)
                 | Read::Event(
@@ -130,7 +131,7 @@ impl Teller {
     fn finish(&self, chunk: &mut Vec<u8>) {
         let outcome = match self.command.phase() {
             CommandPhase::Done(end) => end.outcome,
-            // Told only after it.
+            // The last event follows the end, so this is a sandbox that died.
             CommandPhase::Running => CommandOutcome::SandboxDied,
         };
         match ending(outcome) {
@@ -143,7 +144,7 @@ impl Teller {
     }
 }
 
-/// Their words for an end: those of Go.
+/// Renders an end in the words of Go, as E2B does.
 fn ending(outcome: CommandOutcome) -> Result<Value, Value> {
     match outcome {
         CommandOutcome::Exited(0) => {

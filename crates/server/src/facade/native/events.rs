@@ -1,0 +1,68 @@
+//! Event logs of cells and commands as server-sent events.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use silica_sessions::{Cell, Command, Event, Read};
+
+use super::wire::approval::CellApproval;
+use super::wire::cell::{Bundle, CellError};
+use super::wire::event::{CellStarted, CommandStarted, GapEvent, OutputEvent};
+use super::wire::{self, Detail};
+use crate::http::disconnect::InterruptOnDrop;
+use crate::http::stream::{EventSource, event};
+
+/// The events of a cell.
+#[derive(Debug)]
+pub(super) struct CellEvents {
+    cell: Arc<Cell>,
+    _interrupt: InterruptOnDrop,
+}
+
+impl CellEvents {
+    /// Streams a cell; `interrupt` is dropped with the stream.
+    pub(super) fn new(cell: Arc<Cell>, interrupt: InterruptOnDrop) -> Self {
+        Self { cell, _interrupt: interrupt }
+    }
+}
+
+impl EventSource for CellEvents {
+    fn write(&self, chunk: &mut Vec<u8>, read: &Read) {
+        let start = || CellStarted { cell: &self.cell.id, kernel: &self.cell.kernel };
+        let done = || wire::cell::Cell::new(&self.cell, Detail::Brief);
+        write(chunk, read, start, done);
+    }
+}
+
+/// The events of a command.
+#[derive(Debug)]
+pub(super) struct CommandEvents(pub(super) Arc<Command>);
+
+impl EventSource for CommandEvents {
+    fn write(&self, chunk: &mut Vec<u8>, read: &Read) {
+        let start = || CommandStarted { command: &self.0.id, process_id: self.0.process_id() };
+        let done = || wire::command::Command::new(&self.0, Detail::Brief);
+        write(chunk, read, start, done);
+    }
+}
+
+fn write<S: Serialize, D: Serialize>(
+    chunk: &mut Vec<u8>,
+    read: &Read,
+    start: impl FnOnce() -> S,
+    done: impl FnOnce() -> D,
+) {
+    let (id, happened) = match read {
+        Read::Gap(events) => return event(chunk, None, "gap", &GapEvent { events: *events }),
+        Read::Event(id, happened) => (Some(*id), happened),
+    };
+    match happened {
+        Event::Approval(record) => event(chunk, id, "approval", &CellApproval::from(&**record)),
+        Event::Start => event(chunk, id, "start", &start()),
+        Event::Stdout(text) => event(chunk, id, "stdout", &OutputEvent::from(text)),
+        Event::Stderr(text) => event(chunk, id, "stderr", &OutputEvent::from(text)),
+        Event::Result(bundle) => event(chunk, id, "result", &Bundle::from(&**bundle)),
+        Event::Error(error) => event(chunk, id, "error", &CellError::from(&**error)),
+        Event::Done => event(chunk, id, "done", &done()),
+    }
+}
