@@ -12,7 +12,7 @@ use silica_sessions::{Observer, Sessions};
 use crate::dispatch::Dispatch;
 use crate::facade;
 use crate::facade::native::Native;
-use crate::http::guard::Watch;
+use crate::http::guard::GuardContext;
 use crate::links::LinkKey;
 use crate::metrics::Metrics;
 
@@ -67,7 +67,8 @@ pub fn router(
         sessions,
         interpreter,
     };
-    let watch = Watch { options: Arc::clone(&app.options), metrics: Arc::clone(&app.metrics) };
-    let dispatch = Dispatch::new(&app, &watch, facade::all(), Arc::new(Native));
+    let context =
+        GuardContext { options: Arc::clone(&app.options), metrics: Arc::clone(&app.metrics) };
+    let dispatch = Dispatch::new(&app, &context, facade::all(), Arc::new(Native));
     Ok(dispatch.into_router())
 }

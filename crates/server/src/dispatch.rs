@@ -19,7 +19,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::http::dialect::Dialect;
-use crate::http::guard::{self, Guard, Watch};
+use crate::http::guard::{self, Guard, GuardContext};
 use crate::http::problem::{Code, Problem};
 
 /// One API of this server, whose handlers share the state `S`.
@@ -81,7 +81,7 @@ impl Dispatch {
     /// Mounts facades. The first whose mount takes a request serves it; `otherwise` serves the rest.
     pub(crate) fn new<S: Clone + Send + Sync + 'static>(
         state: &S,
-        watch: &Watch,
+        context: &GuardContext,
         facades: Vec<(Mount, Arc<dyn Facade<S>>)>,
         otherwise: Arc<dyn Facade<S>>,
     ) -> Self {
@@ -91,11 +91,11 @@ impl Dispatch {
                 Mount::Prefix(prefix) => Router::new().nest(prefix, routes),
                 Mount::Header { .. } | Mount::AnyHeader(_) | Mount::Paths(_) => routes,
             };
-            (mount, guarded(state, watch, facade, routes))
+            (mount, guarded(state, context, facade, routes))
         });
         let mounted = mounted.collect();
         let routes = otherwise.routes().method_not_allowed_fallback(wrong_method);
-        let otherwise = guarded(state, watch, otherwise, routes);
+        let otherwise = guarded(state, context, otherwise, routes);
         Self(Arc::new(Routers { mounted, otherwise }))
     }
 
@@ -124,11 +124,11 @@ impl Dispatch {
 /// Adds what every facade has: refusals of unknown routes, and the guard around all of it.
 fn guarded<S: Clone + Send + Sync + 'static>(
     state: &S,
-    watch: &Watch,
+    context: &GuardContext,
     facade: Arc<dyn Facade<S>>,
     routes: Router<S>,
 ) -> Router {
-    let guard = Guard { watch: watch.clone(), dialect: facade };
+    let guard = Guard { context: context.clone(), dialect: facade };
     routes
         .fallback(no_such_route)
         .layer(middleware::from_fn_with_state(guard, guard::guard))

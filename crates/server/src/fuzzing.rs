@@ -1,4 +1,4 @@
-//! A door for `tests/fuzz`: bodies and queries of requests.
+//! The entry point of `tests/fuzz`: bodies and queries of requests.
 //!
 //! Only there with the feature `fuzzing`; no other code may use it.
 
@@ -38,7 +38,7 @@ pub fn request(data: &[u8]) {
     query::<cells::After>(text);
     let key = LinkKey::random().expect("there is randomness");
     let opened = key.open(text, Timestamp::from_micros(0));
-    assert!(opened.is_none(), "{text:?} opens a link that nobody sealed");
+    assert!(opened.is_none(), "{text:?} opens a link without a valid seal");
 }
 
 fn body<T: DeserializeOwned>(data: &[u8]) {

@@ -1,8 +1,8 @@
-//! Tells an address of the operator's what waits for a person and what became of it.
+//! Posts approvals and decisions on them to the operator's address.
 //!
 //! Each message is signed: `X-Silica-Signature: t=TIME,v1=HEX`, where HEX is HMAC-SHA256 with the
-//! common secret over the time in seconds, a full stop, and the body. The code is not in it: whoever
-//! wants to read it comes with a key.
+//! common secret over the time in seconds, a full stop, and the body. The code is not in it: reading
+//! it needs a key.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ const ATTEMPT_PATIENCE: Duration = Duration::from_secs(10);
 /// Messages on their way at a time.
 const DELIVERIES_MAX: usize = 8;
 
-/// Where to, and the secret that both sides know.
+/// The address, and the secret that signs messages.
 #[derive(Clone)]
 pub struct WebhookOptions {
     /// The address.
@@ -47,9 +47,9 @@ impl std::fmt::Debug for WebhookOptions {
 #[error("the client for the webhook could not be made")]
 pub struct WebhookError(#[source] reqwest::Error);
 
-/// Tells the address everything there is to tell, for as long as there is news.
+/// Posts every record from `news` until the channel closes.
 pub fn start(news: Receiver<ApprovalRecord>, options: WebhookOptions) -> Result<(), WebhookError> {
-    // Whoever was first has made the same choice.
+    // Fails if a provider is installed already, which is this one.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .timeout(ATTEMPT_PATIENCE)

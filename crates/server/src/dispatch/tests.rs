@@ -13,7 +13,7 @@ use tower::ServiceExt;
 use super::{Dispatch, Facade, Mount, without_double_slashes};
 use crate::app::AppOptions;
 use crate::http::dialect::{Complete, Dialect};
-use crate::http::guard::Watch;
+use crate::http::guard::GuardContext;
 use crate::http::json::Json;
 use crate::http::problem::{Code, Problem};
 use crate::metrics::Metrics;
@@ -55,14 +55,14 @@ fn router() -> Router {
         inputs: BTreeMap::new(),
         templates: Vec::new(),
     };
-    let watch = Watch { options: Arc::new(options), metrics: Arc::new(Metrics::new()) };
+    let context = GuardContext { options: Arc::new(options), metrics: Arc::new(Metrics::new()) };
     let facades: Vec<(Mount, Arc<dyn Facade<()>>)> = vec![
         (Mount::Header { name: "x-which", value: "1" }, Arc::new(Named("header"))),
         (Mount::AnyHeader("x-which"), Arc::new(Named("any header"))),
         (Mount::Prefix("/second"), Arc::new(Named("second"))),
         (Mount::Paths(&["/locked"]), Arc::new(Named("path"))),
     ];
-    Dispatch::new(&(), &watch, facades, Arc::new(Named("first"))).into_router()
+    Dispatch::new(&(), &context, facades, Arc::new(Named("first"))).into_router()
 }
 
 async fn send(request: Request) -> (StatusCode, String) {

@@ -1,4 +1,4 @@
-//! Who asks: a key in a header becomes a tenant, or the request ends here.
+//! Authentication: the key in a header becomes a caller, or the request is refused.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -9,20 +9,20 @@ use silica_store::keys::KeyMatch;
 use crate::app::App;
 use crate::http::problem::{Code, Problem};
 
-/// Whoever holds the key of this request.
+/// The holder of the key of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) tenant: Tenant,
     pub(crate) admin: bool,
-    /// Whether it may decide about what waits for a person.
+    /// Whether it may decide on approvals.
     pub(crate) approve: bool,
 }
 
-/// A caller who may do everything.
+/// A caller with an admin key.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin;
 
-/// The key as it was presented.
+/// Returns the key in the headers.
 fn presented(headers: &HeaderMap) -> Option<&str> {
     let key = headers.get("x-api-key").and_then(|value| value.to_str().ok());
     let bearer = || {
@@ -33,11 +33,11 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
     key.or_else(bearer)
 }
 
-/// Finds the key's owner. A wrong, a revoked and a missing key get the same answer.
+/// Returns the caller of a request. Wrong, revoked and missing keys are refused alike.
 pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     let refused = |reason: &str| {
         tracing::info!(reason, "a request without a valid key");
-        let words = "a valid key is needed, in X-API-Key or Authorization: Bearer";
+        let words = "a valid key is required, in X-API-Key or Authorization: Bearer";
         Problem::new(Code::Unauthorized, words)
     };
     let key = presented(headers).ok_or_else(|| refused("missing"))?;
@@ -46,7 +46,8 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Pro
         KeyMatch::Revoked(_) => return Err(refused("revoked")),
         KeyMatch::Unknown => return Err(refused("unknown")),
     };
-    let (tenant, admin) = (Tenant::from(&record.id), record.admin);
+    let tenant = Tenant::from(&record.id);
+    let admin = record.admin;
     let approve = record.approve || admin;
     app.sessions.admission().request(&tenant)?;
     Ok(Caller { tenant, admin, approve })

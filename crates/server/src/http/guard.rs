@@ -30,7 +30,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What the guards of all facades share.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct GuardContext {
     pub(crate) options: Arc<AppOptions>,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Watch {
 /// The guard of one facade.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
-    pub(crate) watch: Watch,
+    pub(crate) context: GuardContext,
     /// Renders refusals.
     pub(crate) dialect: Arc<dyn Dialect>,
 }
@@ -50,7 +50,7 @@ fn request_id(metrics: &Metrics) -> String {
 
 /// Checks a request, runs it and completes the response.
 pub(crate) async fn guard(
-    State(Guard { watch: Watch { options, metrics }, dialect }): State<Guard>,
+    State(Guard { context: GuardContext { options, metrics }, dialect }): State<Guard>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -91,7 +91,7 @@ async fn run(next: Next, request: Request) -> Response {
     })
 }
 
-/// Renders the problem that a response stands for, and errors that the framework found itself.
+/// Renders the problem in a response, and errors that the framework found itself.
 fn render(response: Response, dialect: &dyn Dialect, id: &str) -> Response {
     if let Some(Pending(problem)) = response.extensions().get::<Pending>() {
         let mut rendered = dialect.refuse(problem, id);

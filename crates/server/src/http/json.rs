@@ -17,7 +17,7 @@ use crate::http::problem::{Code, Problem};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyMax(pub(crate) usize);
 
-/// A JSON body. No body at all is the same as `{}`.
+/// A JSON body. An empty body means `{}`.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 

@@ -1,4 +1,4 @@
-//! Sockets: accepting, TLS, bounds on slow and many clients, and going down in order.
+//! Sockets: accepting, TLS, bounds on slow and many clients, and graceful shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,13 +21,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Open connections; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// How long a client may take to say what it wants, and a connection may stay open between requests.
+/// The time for the head of a request, and for a connection to be idle between requests.
 const HEADER_PATIENCE: Duration = Duration::from_secs(75);
 
-/// How long the beginning of TLS may take.
+/// The time for the TLS handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long accepting pauses when the process has run out of something.
+/// The pause in accepting when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The largest head of a request.
@@ -74,7 +74,7 @@ impl Tls {
     }
 }
 
-/// A server that listens already and has not answered anybody yet.
+/// A bound socket that accepts no connections yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -113,7 +113,7 @@ impl Server {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => self.take(stream, permit, router.clone(), &graceful),
                     Err(error) => {
-                        // Out of descriptors, or a client that left again: the next may be fine.
+                        // Out of descriptors, or a client that has disconnected: the next may succeed.
                         tracing::warn!(error = &error as &dyn std::error::Error, "accept failed");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
@@ -121,7 +121,7 @@ impl Server {
             }
         }
         drop(self.listener);
-        // Those who are still there then are cut off.
+        // Connections that are still open then are closed.
         let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
     }
 
@@ -132,7 +132,7 @@ impl Server {
         router: Router,
         graceful: &GracefulShutdown,
     ) {
-        // Small answers must not wait for others; without this each costs 40 ms now and then.
+        // Without this a small response may wait 40 ms for an acknowledgement (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         let watcher = graceful.watcher();
         let tls = self.tls.clone();
@@ -143,7 +143,7 @@ impl Server {
                 Some(Tls(acceptor)) => {
                     let shaken =
                         tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream)).await;
-                    // A client that does not speak TLS has nothing to be told.
+                    // A client that does not speak TLS gets no response.
                     if let Ok(Ok(stream)) = shaken {
                         serve(stream, router, watcher).await;
                     }
@@ -168,7 +168,7 @@ async fn serve<Stream>(
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
-        // Clients go away in many ways; none is ours to mend.
+        // A client may disconnect at any time, which is no fault of the server.
         tracing::debug!(error = &error as &dyn std::error::Error, "connection ended");
     }
 }

@@ -108,7 +108,7 @@ impl E2bError {
 
     pub(super) fn render(&self, shape: ErrorShape) -> Response {
         let mut response = match (self, shape) {
-            // E2bJson by what stands before their sandboxes, whatever was asked of them.
+            // E2B's proxy in front of its sandboxes renders these, so every service has one form.
             (Self::Gone(sandbox), _) => {
                 let body = json!({"sandboxId": sandbox, "message": self.words(), "code": 502});
                 json_answer(self.status(), &body)

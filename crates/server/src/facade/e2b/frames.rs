@@ -15,10 +15,10 @@ use super::error::E2bError;
 const HEAD_BYTES: usize = 5;
 /// The last frame of a stream.
 const END: u8 = 0x02;
-/// A frame that is compressed, which nobody has agreed on.
+/// A compressed frame, which this server never agrees to.
 const COMPRESSED: u8 = 0x01;
 
-/// Exactly this: with a charset behind it one of the clients gives up.
+/// Without a charset, which one of the clients does not accept.
 const KIND: &str = "application/connect+json";
 
 /// Adds a frame with a message.
@@ -45,7 +45,7 @@ fn frame(into: &mut Vec<u8>, flags: u8, value: &Value) {
     into[start + 1..start + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
 }
 
-/// A stream that failed before it said anything.
+/// Returns a stream that consists of its failure.
 pub(super) fn only_an_end(error: &Value) -> Response {
     let mut body = Vec::new();
     failed(&mut body, error);
@@ -77,7 +77,7 @@ impl Frames {
         Self { body, waiting: BytesMut::new(), bytes_max }
     }
 
-    /// The next message; `None` when the client has said all.
+    /// The next message; `None` at the end of the stream.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, E2bError> {
         loop {
             if let Some((flags, payload)) = self.whole()? {
@@ -101,7 +101,7 @@ impl Frames {
         }
     }
 
-    /// A frame, if all of it is there.
+    /// Returns the next frame, if it is complete.
     fn whole(&mut self) -> Result<Option<(u8, BytesMut)>, E2bError> {
         let Some((head, _)) = self.waiting.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);

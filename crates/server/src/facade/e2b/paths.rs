@@ -2,10 +2,10 @@
 
 use silica_engine::{FileError, GuestPath};
 
-/// Home, and where everything starts.
+/// The home directory, to which paths are relative.
 pub(super) const HOME: &str = "/home/user";
 
-/// The same place without anything to resolve.
+/// Returns the absolute path without `~`, `.` and `..`.
 pub(super) fn absolute(text: &str) -> String {
     let from_home = match text {
         "" | "~" => HOME.to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn absolute(text: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// A path to files that the host can reach.
+/// Parses a path to a directory for files.
 pub(super) fn guest(text: &str) -> Result<GuestPath, FileError> {
     GuestPath::parse(&absolute(text))
 }

@@ -13,14 +13,14 @@ use super::paths::{self, HOME};
 use crate::app::App;
 use crate::links::Purpose;
 
-/// What their clients go by to know what the sandbox's side understands.
+/// The version by which E2B's clients choose features of the sandbox's services.
 const ENVD_VERSION: &str = "0.6.7";
-/// Theirs names a machine of the cluster.
+/// E2B's name of a machine of its cluster.
 const CLIENT_ID: &str = "silica";
-/// Their templates that mean the one this server starts from if nothing is said.
+/// E2B's names for this server's default template.
 const DEFAULT_TEMPLATES: [&str; 2] = ["code-interpreter-v1", "base"];
 
-/// How long a sandbox lives if nothing is said, by the age of the path it is made on.
+/// The default lifetime of a sandbox, by the version of the path.
 pub(super) const LIFE_SECONDS: u64 = 300;
 pub(super) const LIFE_SECONDS_V1: u64 = 15;
 
@@ -37,10 +37,10 @@ pub(super) struct CreateBody {
     env_vars: Option<BTreeMap<String, String>>,
     #[serde(default)]
     network: Map<String, Value>,
-    /// There is no network; older clients say `true` of their own accord.
+    /// Ignored: there is no network, and older clients always send `true`.
     #[serde(rename = "allow_internet_access")]
     _allow_internet_access: Option<bool>,
-    /// What is inside is reached with a token, whoever asks.
+    /// Ignored: the services inside always require a token.
     #[serde(rename = "secure")]
     _secure: Option<bool>,
     #[serde(flatten)]
@@ -54,7 +54,7 @@ impl CreateBody {
             return Err(E2bError::bad(format!("{name} is not supported by this server")));
         }
         let options = app.sessions.options();
-        // Theirs end by the clock alone.
+        // E2B's sandboxes do not end when they are idle.
         let idle = options.idle_max.unwrap_or(Duration::ZERO);
         Ok(Create {
             template: template(&self.template_id),
@@ -68,7 +68,7 @@ impl CreateBody {
     }
 }
 
-/// Whether a field that we know nothing of would change anything.
+/// Whether an unknown field asks for anything.
 fn asks_for_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -78,8 +78,7 @@ fn asks_for_something(value: &Value) -> bool {
     }
 }
 
-/// There is no network. What asks for less of one is fulfilled already; what asks for some of it
-/// cannot be.
+/// Refuses settings that ask for a network. Those that restrict it are fulfilled: there is none.
 pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError> {
     let fulfilled = ["denyOut"];
     let wanted = network
@@ -88,23 +87,23 @@ pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError
     match wanted {
         None => Ok(()),
         Some((name, _)) => Err(E2bError::bad(format!(
-            "network.{name} cannot be had: sandboxes of this server have no network"
+            "network.{name} is not supported: sandboxes of this server have no network"
         ))),
     }
 }
 
-/// The name of ours behind one of theirs; `None` for the server's own choice.
+/// Translates E2B's name of a template; `None` is the server's default.
 pub(super) fn template(name: &str) -> Option<String> {
     let plain = name.split(':').next().unwrap_or(name);
     (!DEFAULT_TEMPLATES.contains(&plain)).then(|| plain.to_owned())
 }
 
-/// Their name for one of ours.
+/// Returns E2B's name of a template.
 fn alias<'a>(app: &App, template: &'a str) -> &'a str {
     if template == app.sessions.options().template { DEFAULT_TEMPLATES[0] } else { template }
 }
 
-/// What a client needs to work with a sandbox.
+/// Renders what a client needs to use a sandbox.
 pub(super) fn access(app: &App, session: &Session) -> Value {
     let (info, id) = (session.info(), session.id().as_str());
     json!({
@@ -119,7 +118,7 @@ pub(super) fn access(app: &App, session: &Session) -> Value {
     })
 }
 
-/// A sandbox in a list.
+/// Renders a sandbox in a list.
 pub(super) fn listed(app: &App, info: &SessionInfo) -> Value {
     json!({
         "templateID": info.template,
@@ -137,7 +136,7 @@ pub(super) fn listed(app: &App, info: &SessionInfo) -> Value {
     })
 }
 
-/// Everything about a sandbox.
+/// Renders a sandbox in full.
 pub(super) fn detail(app: &App, session: &Session) -> Value {
     let mut value = listed(app, &session.info());
     value["envdAccessToken"] = app.link_key.token(Purpose::Envd, session.id().as_str()).into();

@@ -1,4 +1,4 @@
-//! What this API is, for programs and for people. Neither needs a key: it is the same everywhere.
+//! The OpenAPI document and its page. Neither needs a key: both are the same on every server.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

@@ -45,7 +45,7 @@ pub(crate) async fn create(
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
     let new = NewKey { name, admin: body.admin, approve: body.approve, limits: None };
     let (record, secret) = app.sessions.store().keys().create(new).await?;
-    let key = KeyCreated { record: (&record).into(), key: secret.reveal().to_owned() };
+    let key = KeyCreated { record: (&record).into(), key: secret.reveal().clone() };
     Ok((StatusCode::CREATED, Answer(key)).into_response())
 }
 

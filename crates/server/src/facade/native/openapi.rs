@@ -53,16 +53,16 @@ const TAGS: [(&str, &str); 11] = [
         "Paths are absolute or relative to `/workspace`, and lie in `/workspace`, `/home/user` or \
          `/tmp`. Links are never followed.",
     ),
-    ("Approvals", "What waits for a person before it runs, and their word on it."),
+    ("Approvals", "Code that waits for a person before it runs, and decisions on it."),
     ("Account", "What a key can use, and what was done with it."),
-    ("Administration", "For admin keys: keys, everybody's sandboxes, the audit log's chain."),
-    ("Service", "Without a key: whether the server lives and works, and what it is."),
+    ("Administration", "For admin keys: keys, the sandboxes of all keys, the audit log's chain."),
+    ("Service", "Without a key: liveness, readiness, metrics and this document."),
 ];
 
 const ABOUT: &str = "\
-Everything below `/v1` wants a key, in `X-API-Key` or `Authorization: Bearer`; what is made with a \
+Everything below `/v1` needs a key, in `X-API-Key` or `Authorization: Bearer`; what is made with a \
 key belongs to it and does not exist for any other. Bodies are JSON unless something else is said; \
-no body is the same as `{}`, and an unknown field is an error. Every error is \
+no body means `{}`, and an unknown field is an error. Every error is \
 `application/problem+json` with a stable `code`. Every answer carries `X-Request-Id`.";
 
 /// Builds the document, which is the same on every server of a version.

@@ -1,4 +1,4 @@
-//! Lines are ASCII, and results stand under the names their clients know.
+//! Lines are ASCII, and results have the names that E2B's clients know.
 
 use expect_test::{Expect, expect};
 use serde_json::json;

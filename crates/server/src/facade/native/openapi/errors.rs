@@ -17,7 +17,7 @@ fn meaning(code: Code) -> &'static str {
         Code::PromptTooLong => "a prompt longer than the operator allows",
         Code::BadRange => "a range that lies outside of the file",
         Code::Unauthorized => "no key, or none that is valid",
-        Code::Forbidden => "the key may not do this: it is no admin's, or may not approve",
+        Code::Forbidden => "the key is not an admin key, or may not approve",
         Code::OwnApproval => "a key may not approve what it asked for itself",
         Code::NotApprovable => "everything has to be approved here, and commands cannot be",
         Code::WrongOrigin => "a web page of an origin, or a host name, that is not allowed",

@@ -1,4 +1,4 @@
-//! Every operation: what it takes, what it answers and how it fails.
+//! Every operation: its request, its responses and its errors.
 
 use schemars::JsonSchema;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Operation> {
     groups.into_iter().flat_map(tagged).collect()
 }
 
-/// How making a sandbox can fail.
+/// The errors of creating a sandbox.
 pub(super) const MAKING: [Code; 5] = [
     Code::BadLimit,
     Code::TemplateNotFound,
@@ -53,14 +53,14 @@ fn run() -> Vec<Operation> {
                  sandbox. Code that fails is an answer and not an error: look at `outcome`.",
             )
             .body::<run::RunBody>()
-            .answers::<cell::RunReport>(200, "What came of it")
+            .answers::<cell::RunReport>(200, "The result")
             .fails(&MAKING)
             .fails(&files)
             .fails(&[Code::PolicyBlocked]),
     ]
 }
 
-/// How asking a model can fail.
+/// The errors of asking a model.
 const ASKING: [Code; 9] = [
     Code::PromptTooLong,
     Code::ModelNotFound,
@@ -81,18 +81,18 @@ fn interpret() -> Vec<Operation> {
                  what it printed comes back. What goes wrong is sent back to the model a few times.",
             )
             .body::<interpret::PromptBody>()
-            .answers::<wire::interpret::Interpretation>(200, "What came of it")
+            .answers::<wire::interpret::Interpretation>(200, "The result")
             .fails(&MAKING)
             .fails(&ASKING),
-        operation("post", "/v1/interpret", "interpret", "Answer a prompt, with files and wishes")
+        operation("post", "/v1/interpret", "interpret", "Answer a prompt, with files and options")
             .about(
-                "The same with files, limits, a policy, a preset and a conversation. With \
-                 `Accept: text/event-stream` every stage is told as it happens. A client that leaves \
+                "Like `/interpret`, with files, limits, a policy, a preset and a conversation. With \
+                 `Accept: text/event-stream` every stage is an event. A client that disconnects \
                  stops the model and the code.",
             )
             .header("Accept", text("`text/event-stream` for a stream of events"))
             .body::<interpret::InterpretBody>()
-            .answers::<wire::interpret::Interpretation>(200, "What came of it, or its events")
+            .answers::<wire::interpret::Interpretation>(200, "The answer, or its events")
             .or_events::<wire::interpret::InterpretEventStream>(200)
             .fails(&MAKING)
             .fails(&ASKING)
@@ -131,11 +131,11 @@ fn sandboxes() -> Vec<Operation> {
             .fails(&MAKING),
         operation("get", one, "getSandbox", "Look at a sandbox")
             .answers::<sandbox::Sandbox>(200, "The sandbox; also one that has ended"),
-        operation("delete", one, "deleteSandbox", "End a sandbox").empty("Nothing of it is left"),
-        operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Let it live longer")
+        operation("delete", one, "deleteSandbox", "End a sandbox").empty("Every process in it has been killed and its id is unknown; its record and its audit log stay"),
+        operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Extend its lifetime")
             .body::<sandboxes::ExtendSandboxBody>()
             .answers::<sandbox::Sandbox>(200, "The sandbox"),
-        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "See what it uses")
+        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "Get its usage")
             .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
     ]
 }
@@ -153,10 +153,10 @@ fn kernels() -> Vec<Operation> {
             .answers::<sandbox::Kernel>(201, "The kernel")
             .fails(&[Code::QuotaExceeded, Code::CannotCreate]),
         operation("get", one, "getKernel", "Look at a kernel")
-            .answers::<sandbox::Kernel>(200, "It"),
-        operation("delete", one, "deleteKernel", "End a kernel").empty("It has ended"),
-        operation("post", interrupt, "interruptKernel", "Interrupt whatever it runs")
-            .empty("Also when it runs nothing"),
+            .answers::<sandbox::Kernel>(200, "The object"),
+        operation("delete", one, "deleteKernel", "End a kernel").empty("The kernel has ended"),
+        operation("post", interrupt, "interruptKernel", "Interrupt the cell that it runs")
+            .empty("The interrupt was sent, if it runs a cell"),
         operation("post", restart, "restartKernel", "Start its interpreter again")
             .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
             .answers::<sandbox::Kernel>(200, "The kernel"),
@@ -193,27 +193,30 @@ fn cells() -> Vec<Operation> {
             .fails(&[Code::ShuttingDown]),
         operation("get", one, "getCell", "Look at a cell")
             .query("wait", number("Wait so many seconds for its end, at most 300"))
-            .answers::<cell::Cell>(200, "As it stands"),
+            .answers::<cell::Cell>(200, "Its present state"),
         events::<event::CellEventStream>(
             "/v1/sandboxes/{sandbox}/cells/{cell}/events",
             "watchCell",
         ),
         operation("post", interrupt, "interruptCell", "Interrupt a cell")
             .about("`KeyboardInterrupt` in that cell and no other.")
-            .empty("It is told")
+            .empty("The interrupt was sent")
             .fails(&[Code::CellEnded]),
         operation("post", extend, "extendCell", "Give a cell more time")
             .body::<cells::ExtendCellBody>()
-            .answers::<cell::CellExtended>(200, "What it may take now")
+            .answers::<cell::CellExtended>(200, "Its timeout")
             .fails(&[Code::CellEnded]),
     ]
 }
 
 fn events<T: JsonSchema>(path: &'static str, id: &'static str) -> Operation {
     operation("get", path, id, "Stream events from the start")
-        .about("Ends with what it tells of.")
+        .about("The stream ends with the cell or command.")
         .header("Last-Event-ID", whole("The last event that has been seen"))
-        .query("after", whole("The same, for clients that cannot set the header"))
+        .query(
+            "after",
+            whole("The last event that has been seen, for clients that cannot set the header"),
+        )
         .streams::<T>(200, "Events")
 }
 
@@ -240,7 +243,7 @@ fn commands() -> Vec<Operation> {
             .fails(&[Code::CannotCreate, Code::ShuttingDown]),
         operation("get", one, "getCommand", "Look at a command")
             .query("wait", number("Wait so many seconds for its end, at most 300"))
-            .answers::<command::Command>(200, "As it stands"),
+            .answers::<command::Command>(200, "Its present state"),
         events::<event::CommandEventStream>(
             "/v1/sandboxes/{sandbox}/commands/{command}/events",
             "watchCommand",
@@ -273,12 +276,12 @@ fn files() -> Vec<Operation> {
             .answers::<file::Listing>(200, "What is in it")
             .fails(&[Code::FileNotFound, Code::NotADirectory, Code::TooLarge]),
         operation("delete", files, "removeFile", "Remove a file or a whole directory")
-            .on_path("What is to go", "data.csv")
+            .on_path("The file or directory", "data.csv")
             .empty("It is gone")
             .fails(&[Code::FileNotFound, Code::Conflict, Code::TooLarge]),
         operation("get", "/v1/sandboxes/{sandbox}/files/stat", "statFile", "Look at one")
             .on_path("The file or directory", "data.csv")
-            .answers::<file::Entry>(200, "It")
+            .answers::<file::Entry>(200, "The object")
             .fails(&[Code::FileNotFound]),
         download(operation(
             "get",
@@ -314,7 +317,7 @@ fn more_files() -> Vec<Operation> {
             "Make a directory",
         )
         .body::<files::DirectoryBody>()
-        .answers::<file::Entry>(200, "It was there")
+        .answers::<file::Entry>(200, "It existed")
         .answers::<file::Entry>(201, "It is made")
         .fails(&[Code::BadPath, Code::Refused, Code::Conflict])
         .fails(&written),
@@ -345,7 +348,7 @@ fn more_files() -> Vec<Operation> {
         )
         .on_path("The directory", "/workspace")
         .raw_body(TAR, "The archive, not compressed")
-        .answers::<file::Unpacked>(200, "What became of it")
+        .answers::<file::Unpacked>(200, "What was unpacked")
         .fails(&[Code::Conflict])
         .fails(&written),
         operation(
@@ -372,7 +375,7 @@ fn upload(operation: Operation) -> Operation {
     operation
         .about("The body becomes the file when it is complete; until then nothing changes.")
         .raw_body(BYTES, "The bytes")
-        .answers::<file::Entry>(200, "It was there and is replaced")
+        .answers::<file::Entry>(200, "It existed and is replaced")
         .answers::<file::Entry>(201, "It is new")
         .fails(&[Code::NotAFile, Code::NotADirectory, Code::Refused])
         .fails(&[Code::TooLarge, Code::DiskFull])
@@ -394,24 +397,24 @@ fn approvals() -> Vec<Operation> {
     let deny = "/v1/approvals/{approval}/deny";
     let state = text("`pending` (if left out), `approved`, `denied`, `expired` or `all`");
     vec![
-        operation("get", "/v1/approvals", "listApprovals", "List what waits for a person")
-            .about("Everybody's for a key that may approve, otherwise one's own; the newest 100.")
+        operation("get", "/v1/approvals", "listApprovals", "List approvals")
+            .about("All for a key that may approve, otherwise its own; the newest 100.")
             .query("state", state)
             .answers::<approval::ApprovalList>(200, "Newest first"),
-        operation("get", one, "getApproval", "Look at one").answers::<approval::Approval>(200, "It"),
-        operation("post", approve, "approve", "Let it run")
+        operation("get", one, "getApproval", "Look at one").answers::<approval::Approval>(200, "The object"),
+        operation("post", approve, "approve", "Approve")
             .about(
                 "For a key that may approve. What runs is the code of this digest and nothing \
                  else. A key cannot approve what it asked for itself, unless the operator allows it.",
             )
             .body::<approvals::DecisionBody>()
-            .answers::<approval::Approval>(200, "It is on its way")
+            .answers::<approval::Approval>(200, "The code runs")
             .fails(&[Code::Forbidden, Code::OwnApproval, Code::AlreadyDecided, Code::Conflict])
             .fails(&[Code::SandboxEnded, Code::QueueFull, Code::QuotaExceeded]),
-        operation("post", deny, "deny", "Have it never run")
+        operation("post", deny, "deny", "Deny")
             .about("For a key that may approve.")
             .body::<approvals::DecisionBody>()
-            .answers::<approval::Approval>(200, "It will not run")
+            .answers::<approval::Approval>(200, "The code does not run")
             .fails(&[Code::Forbidden, Code::AlreadyDecided, Code::Conflict]),
     ]
 }
@@ -425,11 +428,11 @@ fn account() -> Vec<Operation> {
         operation("get", "/v1/templates", "listTemplates", "List templates")
             .answers::<account::TemplateList<'_>>(200, "What sandboxes can start from"),
         operation("get", "/v1/templates/{name}", "getTemplate", "Look at a template")
-            .answers::<account::TemplateShown<'_>>(200, "It"),
-        operation("get", "/v1/stats", "getStats", "See own numbers and quota")
+            .answers::<account::TemplateShown<'_>>(200, "The object"),
+        operation("get", "/v1/stats", "getStats", "Get own numbers and quota")
             .answers::<account::Stats>(200, "Numbers"),
-        operation("get", "/v1/audit", "searchAudit", "Search what was run")
-            .about("An admin key sees everybody's.")
+        operation("get", "/v1/audit", "searchAudit", "Search the audit log")
+            .about("An admin key sees the executions of all keys.")
             .query("sandbox", text("In this sandbox"))
             .query("outcome", text("With this outcome, or `unfinished`"))
             .query("text", text("With this text in the code"))
@@ -450,10 +453,10 @@ fn administration() -> Vec<Operation> {
             .body::<keys::CreateKeyBody>()
             .answers::<account::KeyCreated>(201, "The key and its secret, this once"),
         operation("delete", "/v1/keys/{id}", "revokeKey", "Revoke a key")
-            .empty("It is worth nothing any more"),
-        operation("get", "/v1/admin/sandboxes", "watchSandboxes", "See every live sandbox")
-            .about("Everybody's, with owners and what each uses now. `silica top` shows it.")
-            .answers::<sandbox::WatchedSandboxList>(200, "All of them"),
+            .empty("The key is revoked"),
+        operation("get", "/v1/admin/sandboxes", "watchSandboxes", "List every live sandbox")
+            .about("Those of all keys, with owners and usage. `silica top` shows it.")
+            .answers::<sandbox::WatchedSandboxList>(200, "The sandboxes"),
     ]
     .into_iter()
     .map(Operation::admin)
@@ -464,9 +467,9 @@ fn service() -> Vec<Operation> {
     let broken = [Code::ShuttingDown, Code::CannotCreate, Code::StoreUnavailable];
     let metrics = "application/openmetrics-text";
     vec![
-        operation("get", "/healthz", "isAlive", "Tell whether the server lives")
-            .answers::<service::Alive>(200, "It does"),
-        operation("get", "/readyz", "isReady", "Tell whether the server can make sandboxes")
+        operation("get", "/healthz", "isAlive", "Check that the server is alive")
+            .answers::<service::Alive>(200, "It is"),
+        operation("get", "/readyz", "isReady", "Check that the server can create sandboxes")
             .answers::<service::Ready>(200, "It can")
             .fails(&broken),
         operation("get", "/metrics", "getMetrics", "Numbers for Prometheus")

@@ -42,7 +42,7 @@ pub(super) fn write(document: &Value) -> String {
     html
 }
 
-/// One operation with where it stands.
+/// One operation with its method and path.
 struct Operation<'a> {
     method: &'a str,
     path: &'a str,

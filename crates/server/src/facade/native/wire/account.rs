@@ -159,6 +159,7 @@ impl ServerStats {
 #[derive(Debug, JsonSchema)]
 #[schemars(transform = promised(&["seq", "execution", "begun_at", "outcome", "begin"]))]
 #[expect(dead_code, reason = "only its schema is used: the store serialises its records")]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 struct Execution {
     /// The number of its record in the chain
     seq: u64,
@@ -262,7 +263,7 @@ impl From<&KeyRecord> for Key {
     fn from(key: &KeyRecord) -> Self {
         Self {
             id: key.id.as_str().to_owned(),
-            name: key.name.to_string(),
+            name: key.name.clone(),
             admin: key.admin,
             approve: key.approve,
             created_at: Moment(key.created_at),

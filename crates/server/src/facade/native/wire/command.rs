@@ -14,6 +14,7 @@ use super::{Detail, Moment, millis, promised, text};
     "exit_code": 0, "signal": null, "duration_ms": 2.5, "stdout": "hi\n", "stderr": "",
     "truncated": {"stdout": 0, "stderr": 0},
 }]))]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 pub(crate) struct Command {
     /// The command's id
     #[schemars(regex(pattern = "^p"))]

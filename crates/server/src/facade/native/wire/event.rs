@@ -72,7 +72,7 @@ pub(crate) struct CommandStarted<'a> {
 }
 
 /// A stream of events. OpenAPI 3.1 cannot describe one, so the kinds of events are in `x-events`.
-pub(crate) fn stream(about: &str, events: Map<String, Value>) -> Schema {
+pub(crate) fn stream(about: &str, events: &Map<String, Value>) -> Schema {
     json_schema!({"type": "string", "description": about, "x-events": events})
 }
 
@@ -100,7 +100,7 @@ impl JsonSchema for CellEventStream {
         add("error", generator.subschema_for::<CellError>());
         add("gap", generator.subschema_for::<GapEvent>());
         add("done", generator.subschema_for::<Cell>());
-        stream(ABOUT, events)
+        stream(ABOUT, &events)
     }
 }
 
@@ -122,6 +122,6 @@ impl JsonSchema for CommandEventStream {
         add("stderr", generator.subschema_for::<OutputEvent<'_>>());
         add("gap", generator.subschema_for::<GapEvent>());
         add("done", generator.subschema_for::<Command>());
-        stream(ABOUT, events)
+        stream(ABOUT, &events)
     }
 }

@@ -264,7 +264,7 @@ struct RanEvent {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct RepairEvent<'a> {
-    /// What the model is told
+    /// The feedback for the model
     reason: &'a str,
 }
 
@@ -320,6 +320,6 @@ impl JsonSchema for InterpretEventStream {
         add("repair", generator.subschema_for::<RepairEvent<'_>>());
         add("done", generator.subschema_for::<Interpretation>());
         add("problem", generator.subschema_for::<ProblemBody<'_>>());
-        stream(about, events)
+        stream(about, &events)
     }
 }

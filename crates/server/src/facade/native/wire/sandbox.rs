@@ -31,11 +31,12 @@ pub(crate) struct Sandbox {
     /// What a sandbox that has ended used, where it is known
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
-    usage: Option<Option<Value>>,
+    usage: Option<Value>,
 }
 
 /// What is known of a sandbox, its usage apart.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::option_option, reason = "a field that is absent differs from one that is null")]
 struct SandboxFacts {
     /// The sandbox's id
     #[schemars(regex(pattern = "^sbx"))]
@@ -219,7 +220,7 @@ impl Sandbox {
             ended_at: record.ended_at.map(Moment),
             containment: None,
         };
-        Self { facts, usage: Some(record.usage.clone()) }
+        Self { facts, usage: Some(record.usage.clone().unwrap_or_default()) }
     }
 }
 
