@@ -10,7 +10,7 @@ use silica_engine::GuestPath;
 use silica_sessions::RunRequest;
 
 use super::sandboxes::{LimitsBody, content, plan};
-use super::wire::cell::{Output, RunReport};
+use super::wire::run::{Output, RunReport};
 use super::{one_of, policy, seconds};
 use crate::app::App;
 use crate::http::auth::Caller;

@@ -12,6 +12,7 @@ pub(crate) mod file;
 pub(crate) mod finding;
 pub(crate) mod interpret;
 pub(crate) mod problem;
+pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 
@@ -126,7 +127,7 @@ pub struct EngineRun<'a> {
 
 /// Renders the object of `silica run --json`, the same as that of `POST /v1/run`.
 pub fn run_report(run: &EngineRun<'_>) -> impl Serialize + use<> {
-    cell::RunReport::of_engine(run)
+    run::RunReport::of_engine(run)
 }
 
 /// Renders the object of `silica check --json`.

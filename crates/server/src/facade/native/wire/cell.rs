@@ -1,4 +1,4 @@
-//! Cells, their results, and single runs.
+//! Cells and their results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,6 @@ use silica_sessions::{CellPhase, KernelState};
 
 use super::approval::CellApproval;
 use super::finding::{Finding, findings};
-use super::sandbox::Containment;
 use super::{Base64, Detail, Moment, millis, promised, text};
 use crate::facade::limits::field;
 
@@ -27,14 +26,14 @@ use crate::facade::limits::field;
 }]))]
 pub(crate) struct Cell {
     #[serde(flatten)]
-    request: CellRequest,
+    pub(super) request: CellRequest,
     #[serde(flatten)]
-    end: Option<CellEnd>,
+    pub(super) end: Option<CellEnd>,
 }
 
 /// What is known of a cell before it ends.
 #[derive(Debug, Serialize, JsonSchema)]
-struct CellRequest {
+pub(super) struct CellRequest {
     /// The cell's id
     #[schemars(regex(pattern = "^c"))]
     id: String,
@@ -61,7 +60,7 @@ struct CellRequest {
 
 /// The result of a cell.
 #[derive(Debug, Serialize, JsonSchema)]
-struct CellEnd {
+pub(super) struct CellEnd {
     /// How it ended
     #[schemars(extend("enum" = [
         "ok", "raised", "exited", "interrupted", "timed_out", "cpu_exceeded", "out_of_memory",
@@ -100,7 +99,7 @@ struct CellEnd {
     usage: CellUsage,
     /// The kernel afterwards
     #[schemars(extend("enum" = ["ready", "restarted", "ended"]))]
-    kernel_state: &'static str,
+    pub(super) kernel_state: &'static str,
     /// What was lost with the interpreter, and what was not
     lost: Option<String>,
 }
@@ -197,59 +196,6 @@ pub(crate) struct CellExtended {
     pub(crate) timeout_seconds: f64,
 }
 
-/// A single run: its cell, and the files that were asked for
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RunReport {
-    #[serde(flatten)]
-    request: CellRequest,
-    #[serde(flatten)]
-    end: Option<CellEnd>,
-    /// The files that were asked for
-    outputs: Vec<Output>,
-    /// The containment of the sandbox; from `silica run` only
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Containment")]
-    containment: Option<Containment>,
-}
-
-/// A file that was asked for
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-pub(crate) struct Output {
-    /// Its path
-    pub(crate) path: String,
-    /// Its size in bytes
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
-    pub(crate) size: Option<u64>,
-    /// Its content; `silica run` copies files to the host instead
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Base64")]
-    pub(crate) content_base64: Option<Base64>,
-    /// Why it could not be read, instead of the content
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub(crate) error: Option<String>,
-}
-
-impl Output {
-    /// A file that was read.
-    pub(crate) fn content(path: String, bytes: Vec<u8>) -> Self {
-        let size = Some(bytes.len() as u64);
-        Self { path, size, content_base64: Some(Base64(bytes)), error: None }
-    }
-
-    /// A file that was copied to the host.
-    pub(crate) fn copied(path: String, size: u64) -> Self {
-        Self { path, size: Some(size), content_base64: None, error: None }
-    }
-
-    /// A file that could not be read.
-    pub(crate) fn failed(path: String, error: String) -> Self {
-        Self { path, size: None, content_base64: None, error: Some(error) }
-    }
-}
-
 impl Cell {
     /// Renders a cell as far as it has come.
     pub(crate) fn new(cell: &silica_sessions::Cell, detail: Detail) -> Self {
@@ -275,36 +221,17 @@ impl Cell {
     }
 }
 
-impl RunReport {
-    /// Renders a run on a server.
-    pub(crate) fn of_session(cell: &silica_sessions::Cell, outputs: Vec<Output>) -> Self {
-        let Cell { request, end } = Cell::new(cell, Detail::Full);
-        Self { request, end, outputs, containment: None }
-    }
-
-    /// Renders a run without a server: no policy checked it, and its cell is the only one.
-    pub(crate) fn of_engine(run: &super::EngineRun<'_>) -> Self {
-        let request = CellRequest {
+impl CellRequest {
+    /// Describes the only cell of a run without a server, which no policy checks.
+    pub(super) fn only(created_at: Moment) -> Self {
+        Self {
             id: "c1".to_owned(),
             kernel: "k1".to_owned(),
             state: "done",
-            created_at: Moment(run.created_at),
+            created_at,
             policy: None,
             findings: None,
             approval: None,
-        };
-        let kernel = if run.report.kernel_lives { KernelState::Ready } else { KernelState::Ended };
-        let mut end = CellEnd::new(run.report, run.files, Detail::Full, run.limits, run.setting);
-        end.kernel_state = kernel.name();
-        let outputs = run.outputs.iter().map(|(path, copied)| match copied {
-            Ok(bytes) => Output::copied(path.clone(), *bytes),
-            Err(error) => Output::failed(path.clone(), error.clone()),
-        });
-        Self {
-            request,
-            end: Some(end),
-            outputs: outputs.collect(),
-            containment: Some(run.containment.into()),
         }
     }
 }
@@ -318,7 +245,7 @@ impl CellEnd {
     }
 
     /// Renders a report of the engine, the kernel's fate apart. `setting` names a limit in messages.
-    fn new(
+    pub(super) fn new(
         report: &Report,
         files: &silica_engine::Changes,
         detail: Detail,
