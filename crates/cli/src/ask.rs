@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
         let verbosity = if arguments.json { Verbosity::Code } else { Verbosity::Everything };
         let (answered, seen) = local.answer(ask, verbosity, &arguments.common).await?;
         if arguments.json {
-            show::line(silica_server::answered(&answered))?;
+            show::json(&silica_server::interpretation(&answered))?;
         } else {
             printer::print_answer(&answered, seen);
         }

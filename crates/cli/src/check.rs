@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::{Value, json};
 use silica_policy::{Action, CODE_BYTES_MAX, POLICY_BYTES_MAX, Policy, Preset, Report};
 
 use crate::show;
@@ -50,7 +49,7 @@ fn check(arguments: &CheckArgs) -> Result<i32> {
     let code = read(&arguments.file)?;
     let report = policy.check(&code);
     if arguments.json {
-        show::line(as_json(policy, &report))?;
+        show::json(&silica_server::check_report(policy, &report))?;
     } else {
         tell(&report, &code, &arguments.file, policy)?;
     }
@@ -122,13 +121,4 @@ fn tell(report: &Report, code: &str, file: &Path, policy: &Policy) -> Result<()>
     };
     say!("silica: {count} {findings} under the policy {}: {verdict}", policy.name());
     Ok(())
-}
-
-fn as_json(policy: &Policy, report: &Report) -> Value {
-    json!({
-        "policy": policy.name(),
-        "verdict": report.verdict.name(),
-        "findings": report.findings,
-        "left_out": report.left_out,
-    })
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use silica_domain::{LimitValues, Limits, Tier};
+use silica_domain::{Limit, LimitValues, Tier};
 use silica_engine::{
-    CODE_BYTES_MAX, Control, CreateOptions, Created, Engine, Faults, GuestPath, Input,
-    KernelOrigin, Report, Sandbox, Setup,
+    CODE_BYTES_MAX, Changes, Control, CreateOptions, Created, Engine, Faults, GuestPath, Input,
+    KernelOrigin, Sandbox, Setup, Snapshot,
 };
+use silica_server::EngineRun;
+use silica_store::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::{home, units};
@@ -125,30 +127,58 @@ async fn run_one(
     kernel.set_up(&setup).await?;
     let mut interrupts = ctrl_c();
     let mut watcher = show::Terminal::new(!arguments.json);
+    let created_at = Timestamp::now();
+    let before = arguments.json.then(|| sandbox.files().snapshot().ok()).flatten();
     let report = kernel.run(code, &limits, &mut watcher, &mut interrupts).await?;
     watcher.finish();
-    let copied = copy_out(&sandbox, outputs);
-    finish(&sandbox, &limits, &report, arguments.json)?;
+    let files = changes(&sandbox, before.as_ref());
+    let (outputs, copied) = copy_out(&sandbox, outputs);
+    if arguments.json {
+        crate::show::json(&silica_server::run_report(&EngineRun {
+            created_at,
+            report: &report,
+            limits: &limits,
+            setting: Limit::flag,
+            files: &files,
+            outputs: &outputs,
+            containment: sandbox.containment(),
+        }))?;
+    } else {
+        show::ending(&report, &limits);
+    }
     copied?;
     Ok(report.outcome.exit_code())
 }
 
-fn finish(sandbox: &Sandbox, limits: &Limits, report: &Report, json: bool) -> Result<()> {
-    if json {
-        let value = show::json(report, sandbox.containment());
-        crate::show::line(value)?;
-    } else {
-        show::ending(report, limits);
+/// Returns the files that the code created, changed and removed; none if that cannot be seen, as
+/// after the sandbox died.
+fn changes(sandbox: &Sandbox, before: Option<&Snapshot>) -> Changes {
+    let after = before.and_then(|_| sandbox.files().snapshot().ok());
+    match (before, after) {
+        (Some(before), Some(after)) => after.since(before),
+        _ => Changes::default(),
     }
-    Ok(())
 }
 
-fn copy_out(sandbox: &Sandbox, outputs: &[(GuestPath, PathBuf)]) -> Result<()> {
-    for (guest, host) in outputs {
-        let bytes = sandbox.files().copy_out(guest, host)?;
-        say!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
+/// Files that were to be copied to the host, by path: their sizes, or why not.
+type Outputs = Vec<(String, Result<u64, String>)>;
+
+/// Copies files to the host up to the first that fails.
+fn copy_out(sandbox: &Sandbox, wanted: &[(GuestPath, PathBuf)]) -> (Outputs, Result<()>) {
+    let mut outputs = Outputs::new();
+    for (guest, host) in wanted {
+        match sandbox.files().copy_out(guest, host) {
+            Ok(bytes) => {
+                say!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
+                outputs.push((guest.to_string(), Ok(bytes)));
+            }
+            Err(error) => {
+                outputs.push((guest.to_string(), Err(error.to_string())));
+                return (outputs, Err(error.into()));
+            }
+        }
     }
-    Ok(())
+    (outputs, Ok(()))
 }
 
 /// Ctrl-C interrupts the code; once more ends it.

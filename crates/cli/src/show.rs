@@ -14,6 +14,11 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
     Ok(())
 }
 
+/// Writes one object of JSON on a line of stdout.
+pub(crate) fn json(object: &impl serde::Serialize) -> Result<()> {
+    line(serde_json::to_string(object)?)
+}
+
 /// Writes text to stdout without adding a newline.
 pub(crate) fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! A door for `tests/fuzz`: bodies and queries of requests.
+//! The entry point of `tests/fuzz`: bodies and queries of requests.
 //!
 //! Only there with the feature `fuzzing`; no other code may use it.
 
@@ -8,27 +8,27 @@ use serde::de::DeserializeOwned;
 use silica_domain::{Limits, LimitsMax};
 use silica_store::Timestamp;
 
-use crate::api::{
+use crate::facade::native::{
     approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
 };
-use crate::json;
+use crate::http::json;
 use crate::links::LinkKey;
 
 /// Reads bytes as each type of request, as a body and as a query.
 pub fn request(data: &[u8]) {
-    body::<sandboxes::CreateBody>(data);
-    body::<sandboxes::ExtendBody>(data);
+    body::<sandboxes::CreateSandboxBody>(data);
+    body::<sandboxes::ExtendSandboxBody>(data);
     body::<run::RunBody>(data);
     body::<cells::CellBody>(data);
-    body::<cells::ExtendBody>(data);
+    body::<cells::ExtendCellBody>(data);
     body::<commands::CommandBody>(data);
     body::<commands::SignalBody>(data);
     body::<files::DirectoryBody>(data);
     body::<files::MoveBody>(data);
     body::<files::LinkBody>(data);
-    body::<keys::CreateBody>(data);
-    body::<kernels::CreateBody>(data);
-    body::<interpret::SimpleBody>(data);
+    body::<keys::CreateKeyBody>(data);
+    body::<kernels::CreateKernelBody>(data);
+    body::<interpret::PromptBody>(data);
     body::<interpret::InterpretBody>(data);
     limits(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -38,7 +38,7 @@ pub fn request(data: &[u8]) {
     query::<cells::After>(text);
     let key = LinkKey::random().expect("there is randomness");
     let opened = key.open(text, Timestamp::from_micros(0));
-    assert!(opened.is_none(), "{text:?} opens a link that nobody sealed");
+    assert!(opened.is_none(), "{text:?} opens a link without a valid seal");
 }
 
 fn body<T: DeserializeOwned>(data: &[u8]) {

@@ -1,33 +1,25 @@
-//! HTTP in front of the sessions: the native API, who may use it, and what is measured.
+//! HTTP in front of the sessions: the facades, authentication, and metrics.
 //!
-//! Every handler parses, calls one operation of `silica-sessions` and renders; none decides anything
-//! itself. Errors leave as [`Problem`]s, and nothing of a user's code or secrets goes into the log.
+//! `dispatch` chooses the facade of a request. A handler parses the request, calls `silica-sessions`
+//! and renders the result; it decides nothing itself. Errors are
+//! [`Problem`]s, and neither a user's code nor secrets go into the log.
 
-mod api;
 mod app;
-mod auth;
-mod e2b;
+mod dispatch;
+mod facade;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gatekeeper;
-mod json;
+mod http;
 mod links;
-mod listen;
 mod metrics;
-mod openapi;
-mod problem;
 mod prompt_sandbox;
-mod render;
-mod stream;
-mod upload;
 pub mod webhook;
 
 pub use app::{AppOptions, SharedInput, router};
 pub use axum::Router;
-pub use listen::{ListenError, Server, Tls};
-pub use problem::{Code, Problem};
+pub use facade::native::wire::{EngineRun, check_report, interpretation, run_report};
+pub use http::listen::{ListenError, Server, Tls};
+pub use http::problem::{Code, Problem};
 pub use prompt_sandbox::{
     ConversationSandbox, Prompt, PromptError, PromptSandbox, PromptSandboxes, Prompts,
 };
-pub use render::containment;
-pub use render::interpret::answered;

@@ -28,18 +28,18 @@ pub(crate) struct Link {
 /// What a token gives a right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Files and commands.
-    Inside,
-    /// Code.
-    Code,
+    /// E2B's service for files and commands.
+    Envd,
+    /// E2B's service for code.
+    Interpreter,
 }
 
 impl Purpose {
     /// What is sealed. No link has a colon in what is sealed of it.
     fn text(self, sandbox: &str) -> String {
         match self {
-            Self::Inside => format!("inside:{sandbox}"),
-            Self::Code => format!("code:{sandbox}"),
+            Self::Envd => format!("inside:{sandbox}"),
+            Self::Interpreter => format!("code:{sandbox}"),
         }
     }
 }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for LinkKey {
 }
 
 impl LinkKey {
-    /// A key nobody else has. Links end with the server, as the sandboxes they lead to do.
+    /// Creates a random key. Links end with the server, as their sandboxes do.
     pub(crate) fn random() -> io::Result<Self> {
         let mut key = [0; 32];
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
@@ -70,13 +70,13 @@ impl LinkKey {
         mac
     }
 
-    /// A text that shows a right to a sandbox: only this server can make it.
+    /// Returns the token for a purpose and a sandbox, which only this server can make.
     pub(crate) fn token(&self, purpose: Purpose, sandbox: &str) -> String {
         let mac = self.mac(&purpose.text(sandbox)).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode(mac)
     }
 
-    /// Whether a text is that token; takes the same time whatever it is.
+    /// Checks a token in constant time.
     pub(crate) fn is_token(&self, purpose: Purpose, sandbox: &str, shown: &str) -> bool {
         let Ok(shown) = URL_SAFE_NO_PAD.decode(shown) else { return false };
         self.mac(&purpose.text(sandbox)).verify_slice(&shown).is_ok()

@@ -1,4 +1,4 @@
-//! What Prometheus is told: how long things take, how much waits, what was killed and why.
+//! Metrics for Prometheus: durations, queues, outcomes and ends of sandboxes.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -1,21 +1,21 @@
-//! Tells an address of the operator's what waits for a person and what became of it.
+//! Posts approvals and decisions on them to the operator's address.
 //!
 //! Each message is signed: `X-Silica-Signature: t=TIME,v1=HEX`, where HEX is HMAC-SHA256 with the
-//! common secret over the time in seconds, a full stop, and the body. The code is not in it: whoever
-//! wants to read it comes with a key.
+//! common secret over the time in seconds, a full stop, and the body. The code is not in it: reading
+//! it needs a key.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
-use serde_json::json;
+use serde::Serialize;
 use sha2::Sha256;
 use silica_store::approvals::ApprovalRecord;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::render;
+use crate::facade::native::wire::approval::ApprovalSummary;
 
 /// How often a message is tried.
 const ATTEMPTS_MAX: u32 = 4;
@@ -26,7 +26,7 @@ const ATTEMPT_PATIENCE: Duration = Duration::from_secs(10);
 /// Messages on their way at a time.
 const DELIVERIES_MAX: usize = 8;
 
-/// Where to, and the secret that both sides know.
+/// The address, and the secret that signs messages.
 #[derive(Clone)]
 pub struct WebhookOptions {
     /// The address.
@@ -47,9 +47,9 @@ impl std::fmt::Debug for WebhookOptions {
 #[error("the client for the webhook could not be made")]
 pub struct WebhookError(#[source] reqwest::Error);
 
-/// Tells the address everything there is to tell, for as long as there is news.
+/// Posts every record from `news` until the channel closes.
 pub fn start(news: Receiver<ApprovalRecord>, options: WebhookOptions) -> Result<(), WebhookError> {
-    // Whoever was first has made the same choice.
+    // Fails if a provider is installed already, which is this one.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .timeout(ATTEMPT_PATIENCE)
@@ -82,6 +82,13 @@ async fn run(hook: Arc<Webhook>, mut news: Receiver<ApprovalRecord>) {
     }
 }
 
+/// What the address receives.
+#[derive(Serialize)]
+struct Message<'a> {
+    event: &'a str,
+    approval: ApprovalSummary,
+}
+
 struct Webhook {
     client: reqwest::Client,
     options: WebhookOptions,
@@ -90,7 +97,8 @@ struct Webhook {
 impl Webhook {
     async fn deliver(&self, record: &ApprovalRecord) {
         let event = format!("approval.{}", record.state.name());
-        let body = json!({"event": event, "approval": render::approval_record(record)}).to_string();
+        let message = Message { event: &event, approval: record.into() };
+        let body = serde_json::to_string(&message).unwrap_or_default();
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.attempt(&body).await {

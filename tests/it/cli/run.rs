@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
+use crate::harness::server::TestServer;
 use crate::harness::{
     PYTHON, SILICA, TestHome, collect, finish, first_line, on_terminal, signal, start,
 };
@@ -102,7 +104,7 @@ fn json_has_exactly_the_documented_keys() {
         keys(&json["containment"]["measures"]),
     );
     expect![[r"
-        containment duration_ms error exit_code limits_hit outcome results stderr stdout truncated usage
+        containment created_at duration_ms error exit_code files id kernel kernel_state limits_hit lost message outcome outputs results state stderr stdout text truncated usage
         error: name traceback value
         usage: cpu_ms memory_peak_bytes
         truncated: results stderr stdout
@@ -115,6 +117,32 @@ fn json_has_exactly_the_documented_keys() {
     assert!(json["duration_ms"].as_f64().unwrap() > 0.0);
     let traceback = json["error"]["traceback"].as_array().unwrap();
     assert!(traceback.iter().any(|line| line.as_str().unwrap().contains("ZeroDivisionError")));
+}
+
+/// `silica run --json` and `POST /v1/run` print one object: the same keys and values, what was measured
+/// apart.
+#[test]
+fn json_is_the_object_of_the_api() {
+    let server = TestServer::new();
+    let home = TestHome::new(PYTHON);
+    let shown = "from IPython.display import JSON, display\ndisplay(JSON({'a': [1, 2]}))\n";
+    let written = "open('new', 'w').write('123')\nprint('out')\n6 * 7";
+    for code in [written, shown, "print('before')\n1 / 0", "import sys; sys.exit(3)"] {
+        let mut command = home.json(code, &[]);
+        let mut api = server.admin.post("/v1/run", &json!({"code": code})).expect(200).json();
+        assert!(command["containment"]["measures"].is_object(), "{command}");
+        command.as_object_mut().unwrap().shift_remove("containment");
+        for ran in [&mut command, &mut api] {
+            for measured in ["created_at", "duration_ms", "usage"] {
+                assert!(!ran[measured].is_null(), "{measured} in {ran}");
+                ran[measured] = Value::Null;
+            }
+        }
+        assert_eq!(command.to_string(), api.to_string(), "{code}");
+    }
+    let ran = home.json("open('new', 'w').write('123')", &["--out", "new"]);
+    assert_eq!(ran["outputs"], json!([{"path": "/workspace/new", "size": 3}]));
+    assert_eq!(ran["files"]["created"], json!([{"path": "/workspace/new", "size": 3}]));
 }
 
 #[test]

@@ -1,14 +1,11 @@
-//! How a run is shown: live in the terminal, or as one JSON object.
+//! How a run is shown live in the terminal.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
-use silica_domain::{Bundle, Containment, Limit, Limits, Outcome};
+use silica_domain::{Bundle, Limit, Limits, Outcome};
 use silica_engine::{Report, Watcher};
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
@@ -177,57 +174,4 @@ pub(super) fn ending(report: &Report, limits: &Limits) {
             say!("silica: {message}");
         }
     }
-}
-
-/// The one object of `--json`.
-pub(super) fn json(report: &Report, containment: &Containment) -> Value {
-    let text = |stream: &silica_engine::HeadTail| {
-        String::from_utf8_lossy(&stream.clone().into_bytes()).into_owned()
-    };
-    let error = report.error.as_ref().map(
-        |error| json!({"name": error.name, "value": error.value, "traceback": error.traceback}),
-    );
-    let limits_hit: Vec<Value> = report
-        .limits_hit
-        .iter()
-        .map(|hit| json!({"limit": hit.limit.name(), "message": hit.message(hit.limit.flag())}))
-        .collect();
-    json!({
-        "outcome": report.outcome.name(),
-        "exit_code": report.outcome.exit_code(),
-        "stdout": text(&report.stdout),
-        "stderr": text(&report.stderr),
-        "results": report.results.iter().map(|bundle| result_json(bundle)).collect::<Vec<_>>(),
-        "error": error,
-        "duration_ms": millis(report.duration),
-        "limits_hit": limits_hit,
-        "truncated": {
-            "stdout": report.stdout.left_out(),
-            "stderr": report.stderr.left_out(),
-            "results": report.results_left_out,
-        },
-        "usage": {
-            "cpu_ms": report.cpu.map(millis),
-            "memory_peak_bytes": report.memory_peak_bytes,
-        },
-        "containment": silica_server::containment(containment),
-    })
-}
-
-fn millis(duration: std::time::Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// Text as text, everything else in base 64.
-fn result_json(bundle: &Bundle) -> Value {
-    let mut data = serde_json::Map::new();
-    for payload in &bundle.payloads {
-        let value = match std::str::from_utf8(&payload.data) {
-            Ok(text) if payload.is_textual() => text.to_owned(),
-            _ => STANDARD.encode(&payload.data),
-        };
-        data.insert(payload.mime.clone(), Value::String(value));
-    }
-    let metadata = serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| json!({}));
-    json!({"main": bundle.main, "data": data, "metadata": metadata})
 }

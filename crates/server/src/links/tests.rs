@@ -44,11 +44,11 @@ fn nothing_else_opens() {
 #[test]
 fn tokens_are_for_one_sandbox_and_one_purpose() {
     let (key, other) = (LinkKey::random().unwrap(), LinkKey::random().unwrap());
-    let token = key.token(Purpose::Inside, "sbx1");
-    assert!(key.is_token(Purpose::Inside, "sbx1", &token));
-    assert!(!key.is_token(Purpose::Inside, "sbx2", &token));
-    assert!(!key.is_token(Purpose::Code, "sbx1", &token));
-    assert!(!other.is_token(Purpose::Inside, "sbx1", &token));
-    assert!(!key.is_token(Purpose::Inside, "sbx1", ""));
-    assert!(!key.is_token(Purpose::Inside, "sbx1", &token[1..]));
+    let token = key.token(Purpose::Envd, "sbx1");
+    assert!(key.is_token(Purpose::Envd, "sbx1", &token));
+    assert!(!key.is_token(Purpose::Envd, "sbx2", &token));
+    assert!(!key.is_token(Purpose::Interpreter, "sbx1", &token));
+    assert!(!other.is_token(Purpose::Envd, "sbx1", &token));
+    assert!(!key.is_token(Purpose::Envd, "sbx1", ""));
+    assert!(!key.is_token(Purpose::Envd, "sbx1", &token[1..]));
 }

@@ -1,0 +1,342 @@
+//! Names, directories and watching, as `filesystem.Filesystem` of Connect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use silica_domain::WatcherId;
+use silica_engine::{
+    FileError, FileKind, FileStat, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
+    Parents, Reach, Removal,
+};
+use silica_sessions::{FileWatch, ReadOnlyFiles, Session};
+
+use super::access::{E2bJson, EnvdSession};
+use super::error::{E2bError, E2bResult};
+use super::frames::{self, Frames};
+use super::paths;
+use super::process::ping;
+use crate::app::App;
+use crate::http::files::{change, read, timestamp};
+use crate::http::json::Answer;
+use crate::http::problem::{Code, Problem};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PathMessage {
+    path: String,
+    depth: u32,
+}
+
+/// Renders a file or directory as E2B does.
+fn entry(path: &str, stat: &FileStat, metadata: &Metadata) -> Value {
+    let (kind, letter) = match stat.kind {
+        FileKind::File => ("FILE_TYPE_FILE", '-'),
+        FileKind::Directory => ("FILE_TYPE_DIRECTORY", 'd'),
+        FileKind::Symlink => ("FILE_TYPE_SYMLINK", 'L'),
+        FileKind::Other => ("FILE_TYPE_UNSPECIFIED", '?'),
+    };
+    let mut value = json!({
+        "name": path.rsplit('/').next().unwrap_or_default(),
+        "type": kind,
+        "path": path,
+        "size": stat.size.to_string(),
+        "mode": stat.mode & 0o777,
+        "permissions": format!("{letter}{}", permissions(stat.mode)),
+        "owner": stat.owner.name(),
+        "group": stat.owner.name(),
+        "modifiedTime": timestamp(stat.modified).to_string(),
+        "metadata": metadata,
+    });
+    if let Some(target) = &stat.target {
+        value["symlinkTarget"] = target.as_str().into();
+        value["isSymlink"] = true.into();
+    }
+    value
+}
+
+fn permissions(mode: u32) -> String {
+    let letters = ['r', 'w', 'x'].into_iter().cycle().take(9).enumerate();
+    letters.map(|(at, letter)| if mode & (0o400 >> at) != 0 { letter } else { '-' }).collect()
+}
+
+/// Describes the file or directory at a path.
+fn look(files: &ReadOnlyFiles, path: &GuestPath) -> Result<Value, FileError> {
+    Ok(entry(&path.to_string(), &files.stat(path)?, &files.metadata(path)?))
+}
+
+/// `Stat`
+pub(super) async fn stat(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    let entry = read(&session, move |files| look(files, &path)).await?;
+    Ok(Answer(json!({"entry": entry})).into_response())
+}
+
+/// `ListDir`
+pub(super) async fn list(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    let depth = message.depth.max(1) as usize;
+    let shown = path.to_string();
+    let listed = read(&session, move |files| {
+        let listing = files.list(&path, depth)?;
+        let described = |path: &str| {
+            GuestPath::parse(path).and_then(|path| files.metadata(&path)).unwrap_or_default()
+        };
+        let entries: Vec<Value> = listing
+            .entries
+            .iter()
+            .map(|listed| entry(&listed.path, &listed.stat, &described(&listed.path)))
+            .collect();
+        Ok((entries, listing.truncated))
+    });
+    let (entries, truncated) = listed.await?;
+    if truncated {
+        return Err(FileError::TooMuch(shown).into());
+    }
+    Ok(Answer(json!({"entries": entries})).into_response())
+}
+
+/// `MakeDir`
+pub(super) async fn make_directory(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    let shown = path.to_string();
+    let (made, entry) = change(&session, move |files| {
+        let made = files.make_directory(&path, Parents::Create)?;
+        Ok((made, look(&files.into(), &path)?))
+    })
+    .await?;
+    match made {
+        Made::Created => Ok(Answer(json!({"entry": entry})).into_response()),
+        Made::Existed => {
+            let words = format!("directory already exists: {shown}");
+            Err(Problem::new(Code::Conflict, words).into())
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MoveMessage {
+    source: String,
+    destination: String,
+}
+
+/// `Move`: creates parent directories, and replaces the destination.
+pub(super) async fn rename(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<MoveMessage>,
+) -> E2bResult {
+    let from = paths::guest(&message.source)?;
+    let to = paths::guest(&message.destination)?;
+    let entry = change(&session, move |files| {
+        files.stat(&from)?;
+        if let Some((parent, _)) = to.to_string().rsplit_once('/') {
+            files.make_directory(&GuestPath::parse(parent)?, Parents::Create)?;
+        }
+        files.rename(&from, &to, Overwrite::Replace)?;
+        look(&files.into(), &to)
+    })
+    .await?;
+    Ok(Answer(json!({"entry": entry})).into_response())
+}
+
+/// `Remove`: succeeds if there is nothing to remove.
+pub(super) async fn remove(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<PathMessage>,
+) -> E2bResult {
+    let path = paths::guest(&message.path)?;
+    change(&session, move |files| match files.remove(&path, Removal::Tree) {
+        Ok(_) | Err(FileError::Missing(_)) => Ok(()),
+        Err(error) => Err(error),
+    })
+    .await?;
+    Ok(Answer(json!({})).into_response())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WatchMessage {
+    path: String,
+    recursive: bool,
+    include_entry: bool,
+}
+
+impl WatchMessage {
+    fn reach(&self) -> Reach {
+        if self.recursive { Reach::Tree } else { Reach::Directory }
+    }
+}
+
+/// Renders a change of files as E2B does.
+async fn event(session: &Session, root: &GuestPath, notice: Notice, with_entry: bool) -> Value {
+    let kind = match notice.happening {
+        Happening::Created => "EVENT_TYPE_CREATE",
+        Happening::Written => "EVENT_TYPE_WRITE",
+        Happening::Removed => "EVENT_TYPE_REMOVE",
+        Happening::Renamed => "EVENT_TYPE_RENAME",
+        Happening::Changed => "EVENT_TYPE_CHMOD",
+    };
+    let mut event = json!({"name": notice.name, "type": kind});
+    if let (true, Ok(path)) = (with_entry, root.join(&notice.name)) {
+        // A file that was removed since has no entry.
+        if let Ok(entry) = read(session, move |files| look(files, &path)).await {
+            event["entry"] = entry;
+        }
+    }
+    event
+}
+
+/// `WatchDir`: streams changes as they happen.
+pub(super) async fn watch(
+    State(app): State<App>,
+    EnvdSession(session): EnvdSession,
+    headers: HeaderMap,
+    body: Body,
+) -> E2bResult {
+    let mut frames = Frames::of(body, app.options.body_bytes_max);
+    let message: WatchMessage =
+        frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))?;
+    let root = paths::guest(&message.path)?;
+    let watching = session.watch(&root, message.reach()).await?;
+    let watched = WatchStream {
+        session,
+        root,
+        watching,
+        with_entry: message.include_entry,
+        ping: ping(&headers),
+        stage: Stage::Start,
+    };
+    let pieces = futures_util::stream::unfold(watched, |mut watched| async move {
+        let piece = watched.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), watched))
+    });
+    Ok(frames::stream(pieces))
+}
+
+/// The progress of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Middle,
+    Over,
+}
+
+struct WatchStream {
+    session: Arc<Session>,
+    root: GuestPath,
+    watching: FileWatch,
+    with_entry: bool,
+    ping: Duration,
+    stage: Stage,
+}
+
+impl WatchStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut chunk = Vec::new();
+        match self.stage {
+            Stage::Over => return None,
+            Stage::Start => {
+                self.stage = Stage::Middle;
+                frames::message(&mut chunk, &json!({"start": {}}));
+            }
+            Stage::Middle => {
+                let ended = self.session.ended();
+                let next = tokio::time::timeout(self.ping, self.watching.next());
+                tokio::select! {
+                    biased;
+                    next = next => self.write(&mut chunk, next.ok()).await,
+                    () = ended => {
+                        let gone = E2bError::Gone(self.session.id().to_string());
+                        frames::failed(&mut chunk, &gone.in_stream());
+                        self.stage = Stage::Over;
+                    }
+                }
+            }
+        }
+        Some(chunk.into())
+    }
+
+    async fn write(&mut self, chunk: &mut Vec<u8>, next: Option<Result<Notice, FileError>>) {
+        match next {
+            None => frames::message(chunk, &json!({"keepalive": {}})),
+            Some(Ok(notice)) => {
+                let event = event(&self.session, &self.root, notice, self.with_entry).await;
+                frames::message(chunk, &json!({"filesystem": event}));
+            }
+            Some(Err(error)) => {
+                frames::failed(chunk, &E2bError::from(error).in_stream());
+                self.stage = Stage::Over;
+            }
+        }
+    }
+}
+
+/// `CreateWatcher`: buffers changes until the client polls.
+pub(super) async fn create_watcher(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatchMessage>,
+) -> E2bResult {
+    let watcher = session.create_watcher(&paths::guest(&message.path)?, message.reach()).await?;
+    let id = if message.include_entry {
+        format!("{}{WITH_ENTRY}", watcher.id)
+    } else {
+        watcher.id.to_string()
+    };
+    Ok(Answer(json!({"watcherId": id})).into_response())
+}
+
+/// The suffix of the id of a watcher whose events carry the entry of the file.
+const WITH_ENTRY: &str = "e";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WatcherMessage {
+    watcher_id: String,
+}
+
+impl WatcherMessage {
+    /// Returns the watcher's own id, and whether events carry entries.
+    fn split(&self) -> (&str, bool) {
+        match self.watcher_id.strip_suffix(WITH_ENTRY) {
+            Some(id) => (id, true),
+            None => (&self.watcher_id, false),
+        }
+    }
+}
+
+/// `GetWatcherEvents`
+pub(super) async fn events(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatcherMessage>,
+) -> E2bResult {
+    let (id, with_entry) = message.split();
+    let watcher = session.watcher(WatcherId::parse(id)?)?;
+    let mut events = Vec::new();
+    for notice in watcher.take()? {
+        events.push(event(&session, &watcher.path, notice, with_entry).await);
+    }
+    Ok(Answer(json!({"events": events})).into_response())
+}
+
+/// `RemoveWatcher`
+pub(super) async fn remove_watcher(
+    EnvdSession(session): EnvdSession,
+    E2bJson(message): E2bJson<WatcherMessage>,
+) -> E2bResult {
+    session.delete_watcher(WatcherId::parse(message.split().0)?)?;
+    Ok(Answer(json!({})).into_response())
+}

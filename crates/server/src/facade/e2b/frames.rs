@@ -1,0 +1,124 @@
+//! Connect's frames: a byte of flags, four of length, JSON. Both ways, in streams only.
+
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Buf, BytesMut};
+use futures_util::Stream;
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::error::E2bError;
+
+/// Flags, and the length of what follows.
+const HEAD_BYTES: usize = 5;
+/// The last frame of a stream.
+const END: u8 = 0x02;
+/// A compressed frame, which this server never agrees to.
+const COMPRESSED: u8 = 0x01;
+
+/// Without a charset, which one of the clients does not accept.
+const KIND: &str = "application/connect+json";
+
+/// Adds a frame with a message.
+pub(super) fn message(into: &mut Vec<u8>, value: &Value) {
+    frame(into, 0, value);
+}
+
+/// Adds the last frame of a stream that went well.
+pub(super) fn end(into: &mut Vec<u8>) {
+    frame(into, END, &json!({}));
+}
+
+/// Adds the last frame of a stream that did not.
+pub(super) fn failed(into: &mut Vec<u8>, error: &Value) {
+    frame(into, END, &json!({"error": error}));
+}
+
+fn frame(into: &mut Vec<u8>, flags: u8, value: &Value) {
+    let start = into.len();
+    into.extend_from_slice(&[flags, 0, 0, 0, 0]);
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *into, value);
+    let length = u32::try_from(into.len() - start - HEAD_BYTES).unwrap_or(u32::MAX);
+    into[start + 1..start + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Returns a stream that consists of its failure.
+pub(super) fn only_an_end(error: &Value) -> Response {
+    let mut body = Vec::new();
+    failed(&mut body, error);
+    answer(Body::from(body))
+}
+
+/// A stream whose pieces are made of whole frames.
+pub(super) fn stream<E>(pieces: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> Response
+where
+    E: Into<axum::BoxError> + 'static,
+{
+    answer(Body::from_stream(pieces))
+}
+
+fn answer(body: Body) -> Response {
+    (StatusCode::OK, [(header::CONTENT_TYPE, KIND)], body).into_response()
+}
+
+/// The frames of a request.
+pub(super) struct Frames {
+    body: Body,
+    waiting: BytesMut,
+    bytes_max: usize,
+}
+
+impl Frames {
+    /// Frames of at most so many bytes.
+    pub(super) fn of(body: Body, bytes_max: usize) -> Self {
+        Self { body, waiting: BytesMut::new(), bytes_max }
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, E2bError> {
+        loop {
+            if let Some((flags, payload)) = self.whole()? {
+                if flags & END != 0 {
+                    return Ok(None);
+                }
+                let wrong = |error| E2bError::bad(format!("a message cannot be read: {error}"));
+                return Ok(Some(serde_json::from_slice(&payload).map_err(wrong)?));
+            }
+            match self.body.frame().await {
+                None if self.waiting.is_empty() => return Ok(None),
+                None | Some(Err(_)) => {
+                    return Err(E2bError::bad("the body ended before it was complete"));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.waiting.extend_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the next frame, if it is complete.
+    fn whole(&mut self) -> Result<Option<(u8, BytesMut)>, E2bError> {
+        let Some((head, _)) = self.waiting.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let [flags, length @ ..] = *head;
+        let length = u32::from_be_bytes(length) as usize;
+        if flags & COMPRESSED != 0 {
+            return Err(E2bError::bad("messages must not be compressed"));
+        }
+        if length > self.bytes_max {
+            let max = self.bytes_max;
+            return Err(E2bError::bad(format!("a message is longer than {max} bytes")));
+        }
+        if self.waiting.len() < HEAD_BYTES + length {
+            return Ok(None);
+        }
+        self.waiting.advance(HEAD_BYTES);
+        Ok(Some((flags, self.waiting.split_to(length))))
+    }
+}

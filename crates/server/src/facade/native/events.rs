@@ -1,0 +1,69 @@
+//! LogEvent logs of cells and commands as server-sent events.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use silica_sessions::{Cell, Command, InterruptOnDrop, LogEvent, LogRead};
+
+use super::wire::approval::CellApproval;
+use super::wire::cell::{Bundle, CellError};
+use super::wire::event::{CellStarted, CommandStarted, GapEvent, OutputEvent};
+use super::wire::{self, Detail};
+use crate::http::stream::{EventSource, event};
+
+/// The events of a cell.
+#[derive(Debug)]
+pub(super) struct CellEvents {
+    cell: Arc<Cell>,
+    _interrupt: Option<InterruptOnDrop>,
+}
+
+impl CellEvents {
+    /// Streams a cell; `interrupt` is dropped with the stream.
+    pub(super) fn new(cell: Arc<Cell>, interrupt: Option<InterruptOnDrop>) -> Self {
+        Self { cell, _interrupt: interrupt }
+    }
+}
+
+impl EventSource for CellEvents {
+    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
+        let start =
+            || CellStarted { cell: self.cell.id.to_string(), kernel: self.cell.kernel.to_string() };
+        let done = || wire::cell::Cell::new(&self.cell, Detail::Brief);
+        write(chunk, read, start, done);
+    }
+}
+
+/// The events of a command.
+#[derive(Debug)]
+pub(super) struct CommandEvents(pub(super) Arc<Command>);
+
+impl EventSource for CommandEvents {
+    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
+        let start =
+            || CommandStarted { command: self.0.id.to_string(), process_id: self.0.process_id() };
+        let done = || wire::command::Command::new(&self.0, Detail::Brief);
+        write(chunk, read, start, done);
+    }
+}
+
+fn write<S: Serialize, D: Serialize>(
+    chunk: &mut Vec<u8>,
+    read: &LogRead,
+    start: impl FnOnce() -> S,
+    done: impl FnOnce() -> D,
+) {
+    let (id, happened) = match read {
+        LogRead::Gap(events) => return event(chunk, None, "gap", &GapEvent { events: *events }),
+        LogRead::Event(id, happened) => (Some(*id), happened),
+    };
+    match happened {
+        LogEvent::Approval(record) => event(chunk, id, "approval", &CellApproval::from(&**record)),
+        LogEvent::Start => event(chunk, id, "start", &start()),
+        LogEvent::Stdout(text) => event(chunk, id, "stdout", &OutputEvent::from(text)),
+        LogEvent::Stderr(text) => event(chunk, id, "stderr", &OutputEvent::from(text)),
+        LogEvent::Result(bundle) => event(chunk, id, "result", &Bundle::from(&**bundle)),
+        LogEvent::Error(error) => event(chunk, id, "error", &CellError::from(&**error)),
+        LogEvent::Done => event(chunk, id, "done", &done()),
+    }
+}

@@ -1,0 +1,163 @@
+//! Every operation: its request, its responses and its errors.
+
+mod account;
+mod execution;
+mod files;
+
+use serde_json::json;
+
+use super::parts::{Operation, operation, text};
+use crate::facade::native::wire::{self, sandbox};
+use crate::facade::native::{interpret, kernels, run, sandboxes};
+use crate::http::problem::Code;
+
+/// Every operation, group by group.
+pub(super) fn all() -> Vec<Operation> {
+    let groups = [
+        ("Run once", run()),
+        ("Interpret", interpret()),
+        ("Sandboxes", sandboxes()),
+        ("Kernels", kernels()),
+        ("Cells", execution::cells()),
+        ("Commands", execution::commands()),
+        ("Files", files::files()),
+        ("Files", files::more_files()),
+        ("Files", files::links()),
+        ("Approvals", account::approvals()),
+        ("Account", account::account()),
+        ("Administration", account::administration()),
+        ("Service", account::service()),
+    ];
+    let tagged = |(tag, group): (&'static str, Vec<Operation>)| {
+        group.into_iter().map(move |operation| operation.under(tag))
+    };
+    groups.into_iter().flat_map(tagged).collect()
+}
+
+/// The errors of creating a sandbox.
+pub(super) const MAKING: [Code; 5] = [
+    Code::BadLimit,
+    Code::TemplateNotFound,
+    Code::QuotaExceeded,
+    Code::ShuttingDown,
+    Code::CannotCreate,
+];
+
+fn run() -> Vec<Operation> {
+    let files = [Code::BadPath, Code::NotAFile, Code::Refused, Code::DiskFull, Code::QueueFull];
+    vec![
+        operation("post", "/v1/run", "run", "Run code in a sandbox of its own")
+            .about(
+                "Makes a sandbox, writes the files, runs the code, reads the outputs and ends the \
+                 sandbox. Code that fails is an answer and not an error: look at `outcome`.",
+            )
+            .body::<run::RunBody>()
+            .answers::<wire::run::RunReport>(200, "The result")
+            .fails(&MAKING)
+            .fails(&files)
+            .fails(&[Code::PolicyBlocked]),
+    ]
+}
+
+/// The errors of asking a model.
+const ASKING: [Code; 9] = [
+    Code::PromptTooLong,
+    Code::ModelNotFound,
+    Code::BudgetSpent,
+    Code::ModelFailed,
+    Code::ModelNotConfigured,
+    Code::ModelBusy,
+    Code::ModelSlow,
+    Code::QueueFull,
+    Code::SandboxEnded,
+];
+
+fn interpret() -> Vec<Operation> {
+    vec![
+        operation("post", "/interpret", "prompt", "Answer a prompt")
+            .about(
+                "A model writes a program, the program is checked and run in a sandbox of its own, and \
+                 what it printed comes back. What goes wrong is sent back to the model a few times.",
+            )
+            .body::<interpret::PromptBody>()
+            .answers::<wire::interpret::Interpretation>(200, "The result")
+            .fails(&MAKING)
+            .fails(&ASKING),
+        operation("post", "/v1/interpret", "interpret", "Answer a prompt, with files and options")
+            .about(
+                "Like `/interpret`, with files, limits, a policy, a preset and a conversation. With \
+                 `Accept: text/event-stream` every stage is an event. A client that disconnects \
+                 stops the model and the code.",
+            )
+            .header("Accept", text("`text/event-stream` for a stream of events"))
+            .body::<interpret::InterpretBody>()
+            .answers::<wire::interpret::Interpretation>(200, "The answer, or its events")
+            .or_events::<wire::interpret::InterpretEventStream>(200)
+            .fails(&MAKING)
+            .fails(&ASKING)
+            .fails(&[Code::ConversationNotFound, Code::ConversationBusy, Code::BadPath])
+            .fails(&[Code::NotAFile, Code::Refused, Code::DiskFull]),
+    ]
+}
+
+fn sandboxes() -> Vec<Operation> {
+    let (all, one) = ("/v1/sandboxes", "/v1/sandboxes/{sandbox}");
+    let state = text("`running` (if left out), `ended`, `lost`, or several with commas");
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": 100, "default": 100,
+        "description": "How many at most",
+    });
+    let metadata = json!({
+        "name": "metadata", "in": "query", "style": "form", "explode": true,
+        "description": "`metadata.KEY=VALUE`: only those with this metadata; can be given again",
+        "schema": {
+            "type": "object",
+            "patternProperties": {"^metadata\\.": {"type": "string"}},
+            "additionalProperties": false,
+        },
+    });
+    vec![
+        operation("get", all, "listSandboxes", "List own sandboxes")
+            .query("state", state)
+            .query("template", text("Only those of this template"))
+            .query("limit", limit)
+            .query("page", text("From `next_page` of the page before"))
+            .raw_parameter(metadata)
+            .answers::<sandbox::SandboxList>(200, "A page of them, without `containment`"),
+        operation("post", all, "createSandbox", "Create a sandbox")
+            .body::<sandboxes::CreateSandboxBody>()
+            .answers::<sandbox::Sandbox>(201, "The sandbox")
+            .fails(&MAKING),
+        operation("get", one, "getSandbox", "Look at a sandbox")
+            .answers::<sandbox::Sandbox>(200, "The sandbox; also one that has ended"),
+        operation("delete", one, "deleteSandbox", "End a sandbox").empty("Every process in it has been killed and its id is unknown; its record and its audit log stay"),
+        operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Extend its lifetime")
+            .body::<sandboxes::ExtendSandboxBody>()
+            .answers::<sandbox::Sandbox>(200, "The sandbox"),
+        operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "Get its usage")
+            .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
+    ]
+}
+
+fn kernels() -> Vec<Operation> {
+    let (all, one) =
+        ("/v1/sandboxes/{sandbox}/kernels", "/v1/sandboxes/{sandbox}/kernels/{kernel}");
+    let interrupt = "/v1/sandboxes/{sandbox}/kernels/{kernel}/interrupt";
+    let restart = "/v1/sandboxes/{sandbox}/kernels/{kernel}/restart";
+    vec![
+        operation("get", all, "listKernels", "List kernels")
+            .answers::<sandbox::KernelList>(200, "The kernels"),
+        operation("post", all, "createKernel", "Create a kernel")
+            .body::<kernels::CreateKernelBody>()
+            .answers::<sandbox::Kernel>(201, "The kernel")
+            .fails(&[Code::QuotaExceeded, Code::CannotCreate]),
+        operation("get", one, "getKernel", "Look at a kernel")
+            .answers::<sandbox::Kernel>(200, "The object"),
+        operation("delete", one, "deleteKernel", "End a kernel").empty("The kernel has ended"),
+        operation("post", interrupt, "interruptKernel", "Interrupt the cell that it runs")
+            .empty("The interrupt was sent, if it runs a cell"),
+        operation("post", restart, "restartKernel", "Start its interpreter again")
+            .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
+            .answers::<sandbox::Kernel>(200, "The kernel"),
+    ]
+}

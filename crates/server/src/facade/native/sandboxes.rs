@@ -1,0 +1,363 @@
+//! Sandboxes: created, listed, extended, measured and deleted.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use silica_domain::LimitValues;
+use silica_engine::Input;
+use silica_sessions::{LifeChange, SandboxRequest, SessionError};
+use silica_store::sandboxes::{Filter, State as SandboxState};
+
+use super::wire::sandbox::{Sandbox, SandboxList, Usage, UsageReport};
+use super::{one_of, seconds, session};
+use crate::app::{App, SharedInput};
+use crate::http::auth::Caller;
+use crate::http::json::{Answer, Json};
+use crate::http::problem::{Code, Problem};
+
+/// The limits of a sandbox; those left out are the server's defaults
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Limits", extend("examples" = [{
+    "memory_bytes": 536_870_912, "disk_bytes": 104_857_600, "cpus": 1.0, "cpu_seconds": 30,
+    "wall_seconds": 30, "processes": 128, "open_files": 1024, "file_bytes": 104_857_600,
+    "output_bytes": 65536, "results": 64, "result_bytes": 16_777_216,
+}]))]
+pub(crate) struct LimitsBody {
+    /// Memory of all processes and files together
+    memory_bytes: Option<u64>,
+    /// All writable files together; less than the memory
+    disk_bytes: Option<u64>,
+    /// Processors, for example 0.5 or 2
+    cpus: Option<f64>,
+    /// Processor time of one cell
+    cpu_seconds: Option<f64>,
+    /// Wall-clock time of one cell
+    wall_seconds: Option<f64>,
+    /// Processes and threads
+    processes: Option<u32>,
+    /// Open files of one process
+    open_files: Option<u32>,
+    /// The largest single file
+    file_bytes: Option<u64>,
+    /// Bytes kept of stdout and of stderr, each
+    output_bytes: Option<u64>,
+    /// Results of one cell
+    results: Option<u32>,
+    /// Bytes of all results of one cell
+    result_bytes: Option<u64>,
+}
+
+impl LimitsBody {
+    pub(crate) fn over(&self, default: &LimitValues) -> Result<LimitValues, Problem> {
+        let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
+        // Files are kept in memory: with less of it the default for files shrinks too.
+        let disk_bytes = self.disk_bytes.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
+        let cpu_millis = match self.cpus {
+            None => default.cpu_millis,
+            Some(cpus) if cpus.is_finite() && (0.0..=1e6).contains(&cpus) => {
+                (cpus * 1000.0).round() as u32
+            }
+            Some(_) => {
+                return Err(Problem::new(
+                    Code::BadLimit,
+                    "limits.cpus must be a number from 0 to 1000000",
+                ));
+            }
+        };
+        let time = |asked: Option<f64>, default| asked.map_or(Ok(default), seconds);
+        Ok(LimitValues {
+            memory_bytes,
+            disk_bytes,
+            cpu_millis,
+            cpu: time(self.cpu_seconds, default.cpu)?,
+            wall: time(self.wall_seconds, default.wall)?,
+            processes: self.processes.unwrap_or(default.processes),
+            open_files: self.open_files.unwrap_or(default.open_files),
+            file_bytes: self.file_bytes.unwrap_or(default.file_bytes.max(disk_bytes)),
+            output_bytes: self.output_bytes.unwrap_or(default.output_bytes),
+            results: self.results.unwrap_or(default.results),
+            result_bytes: self.result_bytes.unwrap_or(default.result_bytes),
+        })
+    }
+}
+
+/// A read-only input below /data/input: content, content_base64, or something shared
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(
+    inline,
+    transform = one_of(&[
+        ("content", "string"), ("content_base64", "string"), ("shared", "string"),
+    ])
+)]
+pub(crate) struct InputBody {
+    /// Its name below /data/input
+    name: String,
+    /// Its text
+    content: Option<String>,
+    /// Its bytes
+    #[schemars(extend("contentEncoding" = "base64"))]
+    content_base64: Option<String>,
+    /// The name of an input that the operator offers
+    shared: Option<String>,
+}
+
+/// A sandbox to be created
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CreateSandbox", extend("examples" = [{
+    "template": "code-interpreter",
+    "limits": {"memory_bytes": 536_870_912, "cpus": 1.0},
+    "env": {"K": "V"},
+    "metadata": {"user": "42"},
+    "ttl_seconds": 3600,
+    "idle_seconds": 600,
+    "inputs": [{"name": "data.csv", "content": "a,b\n1,2\n"}],
+    "interpreter": "forked",
+}]))]
+pub(crate) struct CreateSandboxBody {
+    /// The template that it starts from; the server's default if left out
+    template: Option<String>,
+    /// Its limits
+    limits: LimitsBody,
+    /// Variables of every process in it
+    env: BTreeMap<String, String>,
+    /// Pairs by which its owner can list it
+    metadata: BTreeMap<String, String>,
+    /// Its lifetime
+    ttl_seconds: Option<f64>,
+    /// The time without use after which it ends
+    idle_seconds: Option<f64>,
+    /// The number of cells that it may run
+    max_cells: Option<u64>,
+    /// Read-only inputs
+    inputs: Vec<InputBody>,
+    /// `forked` takes milliseconds, `fresh` shares nothing with another sandbox
+    #[schemars(extend("default" = "forked"))]
+    interpreter: InterpreterChoice,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum InterpreterChoice {
+    #[default]
+    Forked,
+    Fresh,
+}
+
+/// Decodes content given as text or in base 64.
+pub(crate) fn content(
+    text: Option<String>,
+    base64: Option<String>,
+    what: &str,
+) -> Result<Vec<u8>, Problem> {
+    match (text, base64) {
+        (Some(text), None) => Ok(text.into_bytes()),
+        (None, Some(base64)) => STANDARD
+            .decode(base64)
+            .map_err(|error| Problem::bad(format!("{what}: content_base64: {error}"))),
+        _ => Err(Problem::bad(format!("{what} must have either content or content_base64"))),
+    }
+}
+
+/// Translates the part of a request that every new sandbox has: template, limits and variables.
+pub(crate) fn plan(
+    app: &App,
+    template: Option<String>,
+    limits: &LimitsBody,
+    env: BTreeMap<String, String>,
+) -> Result<SandboxRequest, Problem> {
+    let timeout = limits.wall_seconds.map(seconds).transpose()?;
+    let limits = limits.over(&app.sessions.options().limits)?;
+    Ok(SandboxRequest {
+        template,
+        limits: Some(limits),
+        environment: env,
+        timeout,
+        ..SandboxRequest::default()
+    })
+}
+
+/// Inputs of one sandbox: what fits into one message to the zone.
+const INPUTS_MAX: usize = 16;
+
+impl CreateSandboxBody {
+    /// The inputs, some of which may be among what the operator offers.
+    pub(crate) fn take_inputs(
+        &mut self,
+        offered: &BTreeMap<String, SharedInput>,
+    ) -> Result<Vec<Input>, Problem> {
+        if self.inputs.len() > INPUTS_MAX {
+            return Err(Problem::bad(format!("a sandbox has at most {INPUTS_MAX} inputs")));
+        }
+        std::mem::take(&mut self.inputs).into_iter().map(|body| body.input(offered)).collect()
+    }
+}
+
+impl InputBody {
+    fn input(self, offered: &BTreeMap<String, SharedInput>) -> Result<Input, Problem> {
+        let refused = |error| Problem::from(SessionError::Input(error));
+        let Some(shared) = self.shared else {
+            let bytes = content(self.content, self.content_base64, &self.name)?;
+            return Input::from_bytes(&self.name, bytes).map_err(refused);
+        };
+        if self.content.is_some() || self.content_base64.is_some() {
+            return Err(Problem::bad("an input has content or is shared, not both"));
+        }
+        let unknown = || Problem::bad(format!("this server offers no input called {shared:?}"));
+        let path = offered.get(&shared).ok_or_else(unknown)?;
+        Input::new(path, Some(&self.name)).map_err(refused)
+    }
+}
+
+/// `POST /v1/sandboxes`
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(mut body): Json<CreateSandboxBody>,
+) -> Result<Response, Problem> {
+    let started = Instant::now();
+    let inputs = body.take_inputs(&app.options.inputs)?;
+    let mut create = plan(&app, body.template, &body.limits, body.env)?;
+    create.metadata = body.metadata;
+    create.ttl = body.ttl_seconds.map(seconds).transpose()?;
+    create.idle = body.idle_seconds.map(seconds).transpose()?;
+    create.max_cells = body.max_cells;
+    create.fresh = body.interpreter == InterpreterChoice::Fresh;
+    create.inputs = inputs;
+    let session = app.sessions.create(&caller.tenant, create).await?;
+    app.metrics.stage("create", started.elapsed());
+    let sandbox = Sandbox::full(&session.info(), session.containment());
+    Ok((StatusCode::CREATED, Answer(sandbox)).into_response())
+}
+
+/// `GET /v1/sandboxes/{sandbox}`
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    if let Ok(session) = app.sessions.find(&caller.tenant, &id) {
+        let sandbox = Sandbox::full(&session.info(), session.containment());
+        return Ok(Answer(sandbox).into_response());
+    }
+    let record = app.sessions.record(&caller.tenant, &id).await?;
+    Ok(Answer(Sandbox::recorded(&record)).into_response())
+}
+
+/// `GET /v1/sandboxes`
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let filter = filter(&caller, query.as_deref().unwrap_or_default())?;
+    let page = app.sessions.records().list(&filter).await?;
+    let sandboxes = page
+        .records
+        .iter()
+        .map(|record| match app.sessions.find(&caller.tenant, record.id.as_str()) {
+            Ok(session) => Sandbox::brief(&session.info()),
+            Err(_) => Sandbox::recorded(record),
+        })
+        .collect();
+    let next_page = page.next.map(|token| token.to_string());
+    Ok(Answer(SandboxList { sandboxes, next_page }).into_response())
+}
+
+/// The most sandboxes on one page.
+const PAGE_MAX: usize = 100;
+
+fn filter(caller: &Caller, query: &str) -> Result<Filter, Problem> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query)
+        .map_err(|error| Problem::bad(format!("invalid query: {error}")))?;
+    let tenant = Some(caller.tenant.clone());
+    let mut filter = Filter { tenant, limit: PAGE_MAX, ..Filter::default() };
+    for (name, value) in pairs {
+        match name.as_str() {
+            "state" => {
+                for state in value.split(',') {
+                    let state: SandboxState =
+                        state.parse().map_err(|error| Problem::bad(format!("state: {error}")))?;
+                    filter.states.insert(state);
+                }
+            }
+            "template" => filter.template = Some(value),
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+                filter.limit = limit
+                    .ok_or_else(|| Problem::bad(format!("limit must be from 1 to {PAGE_MAX}")))?;
+            }
+            "page" => {
+                let page = value.parse().map_err(|_| {
+                    Problem::bad("page must be the next_page of an earlier response")
+                })?;
+                filter.after = Some(page);
+            }
+            name => match name.strip_prefix("metadata.") {
+                Some(key) => drop(filter.metadata.insert(key.to_owned(), value)),
+                None => return Err(Problem::bad(format!("unknown query parameter {name:?}"))),
+            },
+        }
+    }
+    if filter.states.is_empty() {
+        filter.states.insert(SandboxState::Running);
+    }
+    Ok(filter)
+}
+
+/// A longer life for a sandbox
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ExtendSandbox", extend("examples" = [{"ttl_seconds": 600}]))]
+pub(crate) struct ExtendSandboxBody {
+    /// Its least remaining lifetime from now
+    ttl_seconds: f64,
+}
+
+/// `POST /v1/sandboxes/{sandbox}/extend`
+pub(crate) async fn extend(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(body): Json<ExtendSandboxBody>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let life = seconds(body.ttl_seconds)?;
+    app.sessions.set_life(&session, life, LifeChange::Extend).await?;
+    Ok(Answer(Sandbox::brief(&session.info())).into_response())
+}
+
+/// `DELETE /v1/sandboxes/{sandbox}`
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let started = Instant::now();
+    let session = session(&app, &caller, &id).await?;
+    app.sessions.delete(session).await;
+    app.metrics.stage("delete", started.elapsed());
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `GET /v1/sandboxes/{sandbox}/usage`
+pub(crate) async fn usage(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let now = Usage::from(&session.usage());
+    let samples = session.samples().iter().map(Usage::from).collect();
+    Ok(Answer(UsageReport { now, samples }).into_response())
+}

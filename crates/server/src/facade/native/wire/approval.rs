@@ -1,0 +1,97 @@
+//! Approvals of code by a person.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use silica_store::Tenant;
+use silica_store::approvals::ApprovalRecord;
+
+use super::Moment;
+use super::finding::Finding;
+
+/// The approval that a cell waits or waited for
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CellApproval {
+    /// The approval's id
+    #[schemars(regex(pattern = "^apr_"))]
+    id: String,
+    /// Whether it was decided
+    #[schemars(extend("enum" = ["pending", "approved", "denied", "expired"]))]
+    state: &'static str,
+    /// The digest of the code
+    sha256: String,
+    /// When it expires, which denies it
+    expires_at: Moment,
+    /// The key that decided; null if it expired
+    decided_by: Option<String>,
+    /// The reason given with the decision
+    reason: Option<String>,
+}
+
+impl From<&ApprovalRecord> for CellApproval {
+    fn from(record: &ApprovalRecord) -> Self {
+        Self {
+            id: record.id.as_str().to_owned(),
+            state: record.state.name(),
+            sha256: record.sha256.to_string(),
+            expires_at: Moment(record.expires_at),
+            decided_by: record.decided_by.as_ref().map(Tenant::as_str).map(str::to_owned),
+            reason: record.reason.clone(),
+        }
+    }
+}
+
+/// An approval without its code, as a webhook receives it
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ApprovalSummary {
+    #[serde(flatten)]
+    cell_approval: CellApproval,
+    /// The key that submitted the code
+    owner: String,
+    /// The sandbox it is to run in
+    sandbox: String,
+    /// Its cell
+    cell: String,
+    /// The policy that asks
+    policy: String,
+    /// The findings of the policy
+    #[schemars(with = "Vec<Finding>")]
+    findings: Value,
+    /// When it was asked for
+    created_at: Moment,
+    /// When it was decided
+    decided_at: Option<Moment>,
+}
+
+impl From<&ApprovalRecord> for ApprovalSummary {
+    fn from(record: &ApprovalRecord) -> Self {
+        Self {
+            cell_approval: record.into(),
+            owner: record.tenant.as_str().to_owned(),
+            sandbox: record.sandbox.as_str().to_owned(),
+            cell: record.cell.clone(),
+            policy: record.policy.clone(),
+            findings: record.findings.clone(),
+            created_at: Moment(record.created_at),
+            decided_at: record.decided_at.map(Moment),
+        }
+    }
+}
+
+/// Code that waits, or waited, for the approval of a person
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Approval {
+    #[serde(flatten)]
+    pub(crate) summary: ApprovalSummary,
+    /// The code, while it waits; in a list only up to 64 KiB
+    pub(crate) code: Option<String>,
+    /// Whether it waits and its sandbox is still live
+    pub(crate) runnable: bool,
+}
+
+/// Approvals
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ApprovalList {
+    /// The newest first
+    pub(crate) approvals: Vec<Approval>,
+}

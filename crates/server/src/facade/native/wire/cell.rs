@@ -1,0 +1,334 @@
+//! Cells and their results.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use silica_domain::{Limit, Limits, Outcome};
+use silica_engine::Report;
+use silica_sessions::{CellPhase, KernelState};
+
+use super::approval::CellApproval;
+use super::finding::{Finding, findings};
+use super::{Base64, Detail, Moment, millis, promised, text};
+use crate::facade::limits::field;
+
+/// A cell: code that is run in a kernel
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("examples" = [{
+    "id": "c1", "kernel": "k1", "state": "done", "created_at": "2026-01-01T00:00:00.000000Z",
+    "outcome": "ok", "exit_code": 0, "message": null, "stdout": "42\n", "stderr": "",
+    "results": [], "text": null, "error": null,
+    "files": {"created": [], "changed": [], "removed": [], "truncated": false},
+    "duration_ms": 1.2, "limits_hit": [],
+    "truncated": {"stdout": 0, "stderr": 0, "results": 0},
+    "usage": {"cpu_ms": 1.0, "memory_peak_bytes": 5_992_448},
+    "kernel_state": "ready", "lost": null,
+}]))]
+pub(crate) struct Cell {
+    #[serde(flatten)]
+    pub(super) request: CellRequest,
+    #[serde(flatten)]
+    pub(super) end: Option<CellEnd>,
+}
+
+/// What is known of a cell before it ends.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CellRequest {
+    /// The cell's id
+    #[schemars(regex(pattern = "^c"))]
+    id: String,
+    /// The kernel that runs it
+    kernel: String,
+    /// The cell's progress; the fields from `outcome` on are present when it is `done`
+    #[schemars(extend("enum" = ["awaiting_approval", "queued", "running", "done"]))]
+    state: &'static str,
+    /// When it was submitted
+    created_at: Moment,
+    /// The policy that has findings
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    policy: Option<String>,
+    /// The findings of the policy, if there are any
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Finding>")]
+    findings: Option<Vec<Finding>>,
+    /// The approval that the cell waits or waited for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CellApproval")]
+    approval: Option<CellApproval>,
+}
+
+/// The result of a cell.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CellEnd {
+    /// How it ended
+    #[schemars(extend("enum" = [
+        "ok", "raised", "exited", "interrupted", "timed_out", "cpu_exceeded", "out_of_memory",
+        "crashed", "vanished", "disconnected", "sandbox_died", "denied",
+    ]))]
+    outcome: &'static str,
+    /// The exit status that a shell would show
+    exit_code: i32,
+    /// What happened, for people; null if the code ended by itself
+    message: Option<String>,
+    /// Standard output, with a mark where bytes were left out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stdout: Option<String>,
+    /// Standard error, with a mark where bytes were left out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stderr: Option<String>,
+    /// The results, in order
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Bundle>")]
+    results: Option<Vec<Bundle>>,
+    /// The text of the main result
+    text: Option<String>,
+    /// The exception that ended it
+    error: Option<CellError>,
+    /// Files that it created, changed and removed
+    files: Changes,
+    /// Wall-clock time
+    duration_ms: f64,
+    /// Limits that it ran into
+    limits_hit: Vec<LimitHit>,
+    /// How much was left out
+    truncated: Truncated,
+    /// Resources that it used
+    usage: CellUsage,
+    /// The kernel afterwards
+    #[schemars(extend("enum" = ["ready", "restarted", "ended"]))]
+    pub(super) kernel_state: &'static str,
+    /// What was lost with the interpreter, and what was not
+    lost: Option<String>,
+}
+
+/// A result
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Bundle {
+    /// Whether it is the value of the last expression
+    main: bool,
+    /// By MIME type: text as text, JSON as JSON, everything else in base 64
+    data: Map<String, Value>,
+    /// By MIME type: sizes of pictures, the rows of a table that were cut off, and the like
+    #[schemars(with = "Map<String, Value>")]
+    metadata: Value,
+}
+
+/// An exception
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CellError {
+    /// The exception's class
+    name: String,
+    /// Its message
+    value: String,
+    /// Its traceback, line by line
+    traceback: Vec<String>,
+}
+
+/// Files that a cell created, changed and removed
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, transform = promised(&[]))]
+struct Changes {
+    /// Files that are new
+    created: Vec<ChangedFile>,
+    /// Files whose content changed
+    changed: Vec<ChangedFile>,
+    /// Files that are gone
+    removed: Vec<ChangedFile>,
+    /// Whether there are more than are listed
+    truncated: bool,
+}
+
+/// A file
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangedFile {
+    /// Its path
+    path: String,
+    /// Its size in bytes; of a removed file, the last known
+    size: u64,
+}
+
+/// A limit that a cell ran into
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct LimitHit {
+    /// The limit's name
+    limit: &'static str,
+    /// What happened and how to raise the limit, for people
+    message: String,
+}
+
+/// How much was left out
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, transform = promised(&[]))]
+struct Truncated {
+    /// Bytes of standard output
+    stdout: u64,
+    /// Bytes of standard error
+    stderr: u64,
+    /// Results
+    results: u64,
+}
+
+/// Resources that a cell used
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, transform = promised(&[]))]
+struct CellUsage {
+    /// Processor time, where it is measured
+    cpu_ms: Option<f64>,
+    /// The sandbox's peak of memory so far, where it is measured
+    memory_peak_bytes: Option<u64>,
+}
+
+/// The cells of a sandbox
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CellList {
+    /// The last 100, newest first, without output and results
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// The time of a cell
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CellExtended {
+    /// The cell's timeout in all
+    pub(crate) timeout_seconds: f64,
+}
+
+impl Cell {
+    /// Renders a cell as far as it has come.
+    pub(crate) fn new(cell: &silica_sessions::Cell, detail: Detail) -> Self {
+        let phase = cell.phase();
+        let (state, end) = match &phase {
+            CellPhase::AwaitingApproval => ("awaiting_approval", None),
+            CellPhase::Queued => ("queued", None),
+            CellPhase::Running => ("running", None),
+            CellPhase::Done(end) => ("done", Some(CellEnd::of_cell(end, detail))),
+        };
+        let checked = &cell.checked;
+        let has_findings = !checked.report.findings.is_empty();
+        let request = CellRequest {
+            id: cell.id.to_string(),
+            kernel: cell.kernel.to_string(),
+            state,
+            created_at: Moment(cell.created_at),
+            policy: has_findings.then(|| checked.policy.clone()),
+            findings: has_findings.then(|| findings(&checked.report)),
+            approval: cell.approval().as_deref().map(CellApproval::from),
+        };
+        Self { request, end }
+    }
+}
+
+impl CellRequest {
+    /// Describes the only cell of a run without a server, which no policy checks.
+    pub(super) fn only(created_at: Moment) -> Self {
+        Self {
+            id: "c1".to_owned(),
+            kernel: "k1".to_owned(),
+            state: "done",
+            created_at,
+            policy: None,
+            findings: None,
+            approval: None,
+        }
+    }
+}
+
+impl CellEnd {
+    fn of_cell(end: &silica_sessions::CellEnd, detail: Detail) -> Self {
+        let mut rendered = Self::new(&end.report, &end.files, detail, &end.limits, field);
+        rendered.kernel_state = end.kernel.name();
+        rendered.lost.clone_from(&end.lost);
+        rendered
+    }
+
+    /// Renders a report of the engine, the kernel's fate apart. `setting` names a limit in messages.
+    pub(super) fn new(
+        report: &Report,
+        files: &silica_engine::Changes,
+        detail: Detail,
+        limits: &Limits,
+        setting: fn(Limit) -> &'static str,
+    ) -> Self {
+        let is_full = detail == Detail::Full;
+        let main = report.results.iter().find(|result| result.main);
+        let main = main.and_then(|main| main.get("text/plain"));
+        let hit = |hit: &silica_domain::LimitHit| LimitHit {
+            limit: hit.limit.name(),
+            message: hit.message(setting(hit.limit)),
+        };
+        Self {
+            outcome: Outcome::name(report.outcome),
+            exit_code: report.outcome.exit_code(),
+            message: report.outcome.explain(limits, setting),
+            stdout: is_full.then(|| text(&report.stdout)),
+            stderr: is_full.then(|| text(&report.stderr)),
+            results: is_full.then(|| report.results.iter().map(|it| (&**it).into()).collect()),
+            text: main.map(|text| String::from_utf8_lossy(text).into_owned()),
+            error: report.error.as_ref().map(CellError::from),
+            files: files.into(),
+            duration_ms: millis(report.duration),
+            limits_hit: report.limits_hit.iter().map(hit).collect(),
+            truncated: Truncated {
+                stdout: report.stdout.left_out(),
+                stderr: report.stderr.left_out(),
+                results: report.results_left_out,
+            },
+            usage: CellUsage {
+                cpu_ms: report.cpu.map(millis),
+                memory_peak_bytes: report.memory_peak_bytes,
+            },
+            kernel_state: KernelState::Ready.name(),
+            lost: None,
+        }
+    }
+}
+
+impl From<&silica_domain::Bundle> for Bundle {
+    fn from(bundle: &silica_domain::Bundle) -> Self {
+        let mut data = Map::new();
+        for payload in &bundle.payloads {
+            let value = match std::str::from_utf8(&payload.data) {
+                Ok(text) if payload.is_textual() && payload.mime.ends_with("json") => {
+                    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+                }
+                Ok(text) if payload.is_textual() => Value::String(text.to_owned()),
+                _ => serde_json::to_value(Base64(payload.data.clone())).unwrap_or_default(),
+            };
+            data.insert(payload.mime.clone(), value);
+        }
+        let metadata =
+            serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| Value::Object(Map::new()));
+        Self { main: bundle.main, data, metadata }
+    }
+}
+
+impl From<&silica_domain::CellError> for CellError {
+    fn from(error: &silica_domain::CellError) -> Self {
+        Self {
+            name: error.name.clone(),
+            value: error.value.clone(),
+            traceback: error.traceback.clone(),
+        }
+    }
+}
+
+impl From<&silica_engine::Changes> for Changes {
+    fn from(changes: &silica_engine::Changes) -> Self {
+        let list = |files: &[silica_engine::ChangedFile]| {
+            let file = |file: &silica_engine::ChangedFile| ChangedFile {
+                path: file.path.clone(),
+                size: file.size,
+            };
+            files.iter().map(file).collect()
+        };
+        Self {
+            created: list(&changes.created),
+            changed: list(&changes.changed),
+            removed: list(&changes.removed),
+            truncated: changes.truncated,
+        }
+    }
+}

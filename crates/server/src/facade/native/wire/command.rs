@@ -1,0 +1,108 @@
+//! Commands.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use silica_sessions::CommandPhase;
+
+use super::{Detail, Moment, millis, promised, text};
+
+/// A command
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("examples" = [{
+    "id": "p1", "command": "echo hi", "process_id": 7,
+    "created_at": "2026-01-01T00:00:00.000000Z", "state": "done", "outcome": "exited",
+    "exit_code": 0, "signal": null, "duration_ms": 2.5, "stdout": "hi\n", "stderr": "",
+    "truncated": {"stdout": 0, "stderr": 0},
+}]))]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
+pub(crate) struct Command {
+    /// The command's id
+    #[schemars(regex(pattern = "^p"))]
+    id: String,
+    /// What was asked for
+    command: String,
+    /// Its process, as the sandbox sees it
+    #[schemars(with = "Option<u32>")]
+    process_id: u32,
+    /// When it was started
+    created_at: Moment,
+    /// The command's progress; the fields from `outcome` on are present when it is `done`
+    #[schemars(extend("enum" = ["running", "done"]))]
+    state: &'static str,
+    #[serde(flatten)]
+    end: Option<CommandEnd>,
+}
+
+/// The result of a command.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CommandEnd {
+    /// How it ended
+    #[schemars(extend("enum" = ["exited", "killed", "timed_out", "out_of_memory", "sandbox_died"]))]
+    outcome: &'static str,
+    /// The exit status; 128 and the signal for a command that was killed
+    exit_code: i32,
+    /// The signal that killed it
+    signal: Option<i32>,
+    /// Wall-clock time
+    duration_ms: f64,
+    /// Standard output, with a mark where bytes were left out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stdout: Option<String>,
+    /// Standard error, with a mark where bytes were left out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stderr: Option<String>,
+    /// How much was left out
+    truncated: TruncatedOutput,
+}
+
+/// How much was left out
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, transform = promised(&[]))]
+struct TruncatedOutput {
+    /// Bytes of standard output
+    stdout: u64,
+    /// Bytes of standard error
+    stderr: u64,
+}
+
+impl Command {
+    /// Renders a command as far as it has come.
+    pub(crate) fn new(command: &silica_sessions::Command, detail: Detail) -> Self {
+        let is_full = detail == Detail::Full;
+        let (state, end) = match command.phase() {
+            CommandPhase::Running => ("running", None),
+            CommandPhase::Done(end) => {
+                let end = CommandEnd {
+                    outcome: end.outcome.name(),
+                    exit_code: end.outcome.exit_code(),
+                    signal: end.outcome.signal(),
+                    duration_ms: millis(end.duration),
+                    stdout: is_full.then(|| text(&end.stdout)),
+                    stderr: is_full.then(|| text(&end.stderr)),
+                    truncated: TruncatedOutput {
+                        stdout: end.stdout.left_out(),
+                        stderr: end.stderr.left_out(),
+                    },
+                };
+                ("done", Some(end))
+            }
+        };
+        Self {
+            id: command.id.to_string(),
+            command: command.line.clone(),
+            process_id: command.process_id(),
+            created_at: Moment(command.created_at),
+            state,
+            end,
+        }
+    }
+}
+
+/// The commands of a sandbox
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CommandList {
+    /// Those that run and the last 100 that ended, newest first, without output
+    pub(crate) commands: Vec<Command>,
+}

@@ -1,0 +1,146 @@
+//! The middleware around every request: gives it an id, checks where it comes from, renders refusals
+//! in the facade's dialect, survives a handler that panics, and logs and counts the response.
+//!
+//! A web page of another origin can do nothing here: its requests carry an `Origin`, or name a host
+//! that is not this server's, and no response ever allows it to read anything.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tracing::Instrument;
+
+use crate::app::AppOptions;
+use crate::http::dialect::{Complete, Dialect};
+use crate::http::json::BodyMax;
+use crate::http::problem::{Code, Pending, Problem};
+use crate::metrics::Metrics;
+
+/// The id of a request, in its extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestId(pub(crate) String);
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// What the guards of all facades share.
+#[derive(Clone, Debug)]
+pub(crate) struct GuardContext {
+    pub(crate) options: Arc<AppOptions>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// The guard of one facade.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) context: GuardContext,
+    /// Renders refusals.
+    pub(crate) dialect: Arc<dyn Dialect>,
+}
+
+/// Returns an id that is unique in this process, and by the time of its start across processes.
+fn request_id(metrics: &Metrics) -> String {
+    format!("req_{:x}_{:x}", metrics.started_micros, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Checks a request, runs it and completes the response.
+pub(crate) async fn guard(
+    State(Guard { context: GuardContext { options, metrics }, dialect }): State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let id = request_id(&metrics);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str).to_owned();
+    request.extensions_mut().insert(BodyMax(options.body_bytes_max));
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = tracing::info_span!("request", id, tenant = tracing::field::Empty);
+    let response = match check_source(&options, &request) {
+        Ok(()) => run(next, request).instrument(span.clone()).await,
+        Err(problem) => problem.into_response(),
+    };
+    let mut response = render(response, &*dialect, &id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", value);
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let status = response.status().as_u16();
+    let took = started.elapsed();
+    metrics.request(&route, status, took);
+    let duration_us = took.as_micros() as u64;
+    tracing::debug!(parent: &span, %method, route, status, duration_us, "answered");
+    response
+}
+
+/// Runs the handler. One that panics is refused like every other failure of the server.
+async fn run(next: Next, request: Request) -> Response {
+    let running = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    running.unwrap_or_else(|_| {
+        tracing::error!("a handler panicked");
+        Problem::new(Code::Internal, "the server failed; its log has the request's id")
+            .into_response()
+    })
+}
+
+/// Renders the problem in a response, and errors that the framework found itself.
+fn render(response: Response, dialect: &dyn Dialect, id: &str) -> Response {
+    if let Some(Pending(problem)) = response.extensions().get::<Pending>() {
+        let mut rendered = dialect.refuse(problem, id);
+        if let Some(close) = response.headers().get(header::CONNECTION) {
+            rendered.headers_mut().insert(header::CONNECTION, close.clone());
+        }
+        return rendered;
+    }
+    let status = response.status();
+    let is_json = response.headers().contains_key(header::CONTENT_TYPE)
+        && response.headers()[header::CONTENT_TYPE].as_bytes().ends_with(b"json");
+    let is_complete = is_json || response.extensions().get::<Complete>().is_some();
+    if !(status.is_client_error() || status.is_server_error()) || is_complete {
+        return response;
+    }
+    let code = match status.as_u16() {
+        404 => Code::NotFound,
+        405 => Code::MethodNotAllowed,
+        413 => Code::TooLarge,
+        500..=599 => Code::Internal,
+        _ => Code::BadRequest,
+    };
+    dialect.refuse(&Problem::new(code, "invalid request"), id)
+}
+
+fn check_source(options: &AppOptions, request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
+        if !options.allowed_origins.iter().any(allowed) {
+            let words = "web pages of this origin may not use this server";
+            return Err(Problem::new(Code::WrongOrigin, words));
+        }
+    }
+    if options.allowed_hosts.is_empty() {
+        return Ok(());
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = without_port(host);
+    if options.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::WrongOrigin, "this host name is not among the server's allowed hosts"))
+}
+
+/// Returns the name in a `Host` header.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    }
+}
