@@ -5,6 +5,7 @@
 
 mod documented;
 mod evidence;
+mod layers;
 mod manifests;
 mod markdown;
 mod names;

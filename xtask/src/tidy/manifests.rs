@@ -59,8 +59,6 @@ const DIRECTIONS: [Direction; 11] = [
         manifest: "crates/cli/Cargo.toml",
         ours: &[
             "silica-domain",
-            "silica-gate",
-            "silica-jail",
             "silica-engine",
             "silica-interpret",
             "silica-policy",

@@ -1,7 +1,7 @@
 //! Rules for Rust files.
 
 use super::source::{code_only, has_word};
-use super::{Problem, SourceFile};
+use super::{Problem, SourceFile, layers};
 
 /// The longest file, in lines.
 const LINES_MAX: usize = 800;
@@ -88,6 +88,7 @@ fn check_line(path: &str, line: &str) -> Vec<String> {
             found.push(format!("`{macro_call}…)` is for work under way, not for the tree"));
         }
     }
+    found.extend(layers::check_line(path, line));
     if !is_test(path) {
         for reserved in &RESERVED {
             for call in reserved.calls {

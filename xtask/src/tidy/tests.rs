@@ -135,6 +135,36 @@ fn programs_are_started_in_known_places() {
 }
 
 #[test]
+fn the_jail_is_reached_through_its_tier() {
+    let text = "//! x\nuse silica_jail::client::Zone;\nfn f() { silica_jail::start(); }\n";
+    let found = "`silica_jail` here: the jail is one tier of several; go through the trait of \
+                 crates/engine/src/tier.rs";
+    let both = [format!("2: {found}"), format!("3: {found}")];
+    let both = both.each_ref().map(String::as_str);
+    for path in [
+        "crates/engine/src/sandbox.rs",
+        "crates/engine/src/tier.rs",
+        "crates/engine/src/tier/wasm.rs",
+        "crates/sessions/src/sessions.rs",
+        "crates/cli/src/main.rs",
+    ] {
+        check(path, text, &both);
+    }
+    for path in [
+        "crates/engine/src/tier/jail.rs",
+        "crates/engine/src/tier/jail/zone.rs",
+        "crates/jail/src/fuzzing.rs",
+        "crates/engine/src/command/tests.rs",
+        "tests/it/jail/entering.rs",
+        "bench/src/measures/stages.rs",
+    ] {
+        check(path, text, &[]);
+    }
+    check("crates/engine/src/sandbox.rs", "//! x\n// As silica_jail does.\n", &[]);
+    check("crates/engine/src/sandbox.rs", "//! x\nuse silica_jailer::Zone;\n", &[]);
+}
+
+#[test]
 fn white_space_is_plain() {
     check("docs/cli.md", "a\tb\n", &["1: a tab; indent with spaces"]);
     check("docs/cli.md", "a \nb\n", &["1: white space at the end of the line"]);
