@@ -135,6 +135,29 @@ fn programs_are_started_in_known_places() {
 }
 
 #[test]
+fn comments_and_messages_name_their_subject() {
+    for word in [concat!("who", "ever"), concat!("some", "body")] {
+        let found = format!("`{word}`: name the person, process or caller that is meant");
+        let first = format!("1: {found}");
+        let second = format!("2: {found}");
+        let upper = word.to_uppercase();
+        for text in [
+            format!("//! x\n// Wakes {word} waits.\n"),
+            format!("//! x\nconst A: &str = \"{upper}, not told\";\n"),
+            format!("//! x\n/* {word}'s */\n"),
+        ] {
+            check("crates/cli/src/a.rs", &text, &[&second]);
+            check("tests/it/cli/a.rs", &text, &[]);
+        }
+        let docstring = format!("\"\"\"For {word}.\"\"\"\n");
+        check("guest/silica_guest/wire.py", &docstring, &[&first]);
+        check("sdk/python/src/silica/client.py", &docstring, &[&first]);
+        check("docs/cli.md", &format!("For {word}.\n"), &[]);
+        check("crates/cli/src/a.rs", &format!("//! x\nfn {word}_waits() {{}}\n"), &[]);
+    }
+}
+
+#[test]
 fn the_jail_is_reached_through_its_tier() {
     let text = "//! x\nuse silica_jail::client::Zone;\nfn f() { silica_jail::start(); }\n";
     let found = "`silica_jail` here: the jail is one tier of several; go through the trait of \

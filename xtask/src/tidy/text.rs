@@ -6,6 +6,12 @@ use super::{Problem, SourceFile};
 /// Marks of unfinished work. Written in pieces, or this file would be one of its own findings.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
+/// Words that leave open which person, process or caller is meant. Written in pieces, too.
+const VAGUE_WORDS: [&str; 2] = [concat!("who", "ever"), concat!("some", "body")];
+
+/// Where comments, documents and messages must be free of them, in Rust and in Python.
+const PLAIN_FOLDERS: [&str; 3] = ["crates/", "guest/", "sdk/"];
+
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "helper", "helpers", "common", "misc", "manager", "managers"];
@@ -31,8 +37,26 @@ pub(super) fn check(file: &SourceFile) -> Vec<Problem> {
         let lines = file.text.lines().count();
         problems.push(Problem::new(&file.path, lines, "the last line does not end"));
     }
+    problems.extend(vague_words(file));
     problems.extend(empty_name(file));
     problems.extend(python_opening(file));
+    problems
+}
+
+fn vague_words(file: &SourceFile) -> Vec<Problem> {
+    let is_code = file.has_ending("rs") || file.has_ending("py");
+    let is_plain = PLAIN_FOLDERS.iter().any(|folder| file.path.starts_with(folder));
+    let mut problems = Vec::new();
+    if !is_code || !is_plain {
+        return problems;
+    }
+    for (index, line) in file.text.lines().enumerate() {
+        let line = line.to_lowercase();
+        for word in VAGUE_WORDS.iter().filter(|word| has_word(&line, word)) {
+            let message = format!("`{word}`: name the person, process or caller that is meant");
+            problems.push(Problem::new(&file.path, index + 1, message));
+        }
+    }
     problems
 }
 
