@@ -116,7 +116,7 @@ fn main() -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
     };
     match outcome {
-        // Whoever was reading has seen enough.
+        // The reader of standard output has closed it.
         Err(error) if show::is_broken_pipe(&error) => exit_code(0),
         Ok(status) => exit_code(status),
         Err(error) => {

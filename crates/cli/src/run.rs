@@ -219,7 +219,7 @@ fn read_code(arguments: &RunArgs) -> Result<String> {
         }
         (None, _) => {
             if std::io::stdin().is_terminal() {
-                // Only whoever asks for it waits for what is typed.
+                // Only `-` waits for what is typed.
                 if arguments.file.is_none() {
                     bail!("nothing to run: give a file, -c CODE, or code on standard input");
                 }
@@ -262,7 +262,7 @@ fn check_length(code: &str) -> Result<String> {
 fn limits(arguments: &RunArgs) -> LimitValues {
     let default = LimitValues::default();
     let memory_bytes = arguments.memory.unwrap_or(default.memory_bytes);
-    // Files are kept in memory: less of it means less room for them, unless somebody said how much.
+    // Files are kept in memory: less of it means less room for them, unless --disk says how much.
     let disk_bytes = arguments.disk.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
     LimitValues {
         memory_bytes,

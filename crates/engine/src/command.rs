@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use crate::tier::{CommandNumber, Enclosure, TierError};
 
 pub(crate) use starting::{CommandDefaults, Commands};
-pub use streams::Input;
+pub use streams::CommandInput;
 use streams::{Output, Terminal};
 
 /// The most commands of one sandbox at once: running, or ended with streams that are still open.
@@ -37,7 +37,7 @@ const SIGKILL: i32 = 9;
 /// What a command reads when it has no terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// What is written to its [`Input`].
+    /// What is written to its [`CommandInput`].
     Piped,
     /// Nothing.
     Closed,
@@ -184,9 +184,9 @@ pub(crate) type Permit = Arc<OwnedSemaphorePermit>;
 /// A running command. Dropping it closes its input and leaves it running: what it still writes is
 /// read and forgotten. It ends with its sandbox at the latest.
 #[derive(Debug)]
-pub struct Command {
+pub struct CommandProcess {
     handle: CommandHandle,
-    input: Option<Input>,
+    input: Option<CommandInput>,
     /// Taken only when this is dropped.
     output: Option<Output>,
 }
@@ -235,7 +235,7 @@ impl CommandHandle {
     }
 }
 
-impl Command {
+impl CommandProcess {
     /// What can be done about it from anywhere.
     pub fn handle(&self) -> &CommandHandle {
         &self.handle
@@ -243,7 +243,7 @@ impl Command {
 
     /// Where to write what it reads; once. Dropping that is the end of what it can read, unless it
     /// has a terminal.
-    pub fn take_input(&mut self) -> Option<Input> {
+    pub fn take_input(&mut self) -> Option<CommandInput> {
         self.input.take()
     }
 
@@ -254,7 +254,7 @@ impl Command {
     }
 }
 
-impl Drop for Command {
+impl Drop for CommandProcess {
     fn drop(&mut self) {
         // Closed pipes and a hung up terminal would kill what goes on writing.
         let output = self.output.take().filter(|output| !output.is_closed());

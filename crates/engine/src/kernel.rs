@@ -89,7 +89,7 @@ impl Watcher for Unwatched {
 
 /// Everything there is to know about a cell that has ended.
 #[derive(Debug)]
-pub struct Report {
+pub struct CellReport {
     /// How it ended.
     pub outcome: Outcome,
     /// The exception, if it raised one.
@@ -114,7 +114,7 @@ pub struct Report {
     pub kernel_lives: bool,
 }
 
-impl Report {
+impl CellReport {
     /// The report of a cell that never began.
     pub fn not_run(outcome: Outcome) -> Self {
         Self {
@@ -318,7 +318,7 @@ impl Kernel {
         limits: &Limits,
         watcher: &mut dyn Watcher,
         controls: &mut mpsc::Receiver<Control>,
-    ) -> Result<Report, KernelError> {
+    ) -> Result<CellReport, KernelError> {
         if code.len() > CODE_BYTES_MAX {
             return Err(KernelError::CodeTooLong(code.len()));
         }

@@ -1,7 +1,7 @@
 //! Sandboxes, kernels, commands, files and the pool, on top of an isolation tier.
 //!
 //! [`Engine`] runs one tier and hands out [`Sandbox`]es with a [`Kernel`] each. A kernel runs cells;
-//! each ends in a [`Report`]. The guest's frames are decoded in `wire`, its files are reached through
+//! each ends in a [`CellReport`]. The guest's frames are decoded in `wire`, its files are reached through
 //! `files`, and both are treated as hostile. What isolates a sandbox is behind `tier`.
 
 mod command;
@@ -21,8 +21,8 @@ mod tier;
 mod wire;
 
 pub use command::{
-    COMMANDS_MAX, Command, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle,
-    CommandSpec, Input as CommandInput, Stdin, TerminalSize,
+    COMMANDS_MAX, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle, CommandInput,
+    CommandProcess, CommandSpec, Stdin, TerminalSize,
 };
 pub use engine::{CreateOptions, Engine, EngineError, EngineOptions, KernelOrigin};
 pub use files::{
@@ -33,7 +33,9 @@ pub use files::{
 };
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};
-pub use kernel::{CODE_BYTES_MAX, Control, Kernel, KernelError, Report, Setup, Unwatched, Watcher};
+pub use kernel::{
+    CODE_BYTES_MAX, CellReport, Control, Kernel, KernelError, Setup, Unwatched, Watcher,
+};
 pub use output::HeadTail;
 pub use sandbox::{CreateError, Created, Faults, Sandbox, SandboxPlan};
 pub use tier::jail::{JailOptions, ZygotePolicy, host as jail_host};

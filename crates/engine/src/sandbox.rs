@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_domain::{Containment, Usage};
 
-use crate::command::{Command, CommandDefaults, CommandError, CommandSpec, Commands};
+use crate::command::{CommandDefaults, CommandError, CommandProcess, CommandSpec, Commands};
 use crate::files::{Files, Snapshot};
 use crate::kernel::{Kernel, KernelError};
 use crate::tier::{
@@ -127,7 +127,7 @@ impl Sandbox {
     }
 
     /// Starts a command; returns once the program runs.
-    pub async fn start_command(&self, spec: &CommandSpec) -> Result<Command, CommandError> {
+    pub async fn start_command(&self, spec: &CommandSpec) -> Result<CommandProcess, CommandError> {
         self.commands.start(&self.enclosure, spec).await
     }
 

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-pub use meter::{Gauge, Meter, Usage};
+pub use meter::{Gauge, GroupUsage, Meter};
 
 /// A controller Silica limits or measures with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

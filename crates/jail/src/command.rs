@@ -24,14 +24,14 @@ use crate::sys;
 
 /// The size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalSize {
+pub struct WindowSize {
     /// Lines.
     pub rows: u16,
     /// Characters in a line.
     pub columns: u16,
 }
 
-impl TerminalSize {
+impl WindowSize {
     /// Converts it to the kernel's structure.
     pub fn as_winsize(self) -> Winsize {
         Winsize { ws_row: self.rows, ws_col: self.columns, ws_xpixel: 0, ws_ypixel: 0 }
@@ -47,7 +47,7 @@ pub enum Streams {
     /// Pipes for output and input.
     OutputAndInput,
     /// A terminal of the enclosure's own devpts, opened while the command starts.
-    Terminal(TerminalSize),
+    Terminal(WindowSize),
 }
 
 impl Streams {
@@ -223,7 +223,7 @@ fn try_run(
 
 /// Opens a terminal of the enclosure's own devpts and makes it the controlling terminal and the
 /// standard streams. Leaves its master side in `other_side`.
-fn open_terminal(size: TerminalSize, other_side: &mut Option<OwnedFd>) -> io::Result<()> {
+fn open_terminal(size: WindowSize, other_side: &mut Option<OwnedFd>) -> io::Result<()> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let other_side = other_side.insert(rustix::pty::openpt(flags)?);
     rustix::pty::unlockpt(&*other_side)?;

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::host::CgroupParent;
-use crate::cgroup::{Gauge, Usage};
+use crate::cgroup::{Gauge, GroupUsage};
 use crate::command::CommandLine;
 
 /// The longest packet.
@@ -239,7 +239,7 @@ pub enum ZoneReply {
         /// Its gauges.
         gauges: Vec<Gauge>,
         /// What they show of other sandboxes, to be subtracted.
-        before: Usage,
+        before: GroupUsage,
     },
     /// The interpreter or the command was forked.
     Entered,
@@ -254,14 +254,14 @@ pub enum ZoneEvent {
         /// The interpreter.
         kernel: u64,
         /// Its exit status or signal.
-        exit: Exit,
+        exit: ProcessExit,
     },
     /// A command ended.
     CommandExited {
         /// The command.
         command: u64,
         /// Its exit status or signal.
-        exit: Exit,
+        exit: ProcessExit,
         /// How many processes of the enclosure were killed for lack of memory since it started.
         oom_kills: u64,
     },
@@ -271,7 +271,7 @@ pub enum ZoneEvent {
         /// The enclosure.
         enclosure: u64,
         /// What it had used by then.
-        usage: Usage,
+        usage: GroupUsage,
     },
     /// A zygote is ready to fork.
     ZygoteReady {
@@ -290,14 +290,14 @@ pub enum ZoneEvent {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Exit {
+pub enum ProcessExit {
     /// It exited with this status.
     Status(i32),
     /// This signal killed it.
     Signal(i32),
 }
 
-impl Exit {
+impl ProcessExit {
     /// Reads a wait status.
     pub(crate) fn from_wait(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {

@@ -5,7 +5,7 @@ use silica_domain::Limits;
 use silica_engine::{Changes, HeadTail};
 use silica_policy::Finding;
 use silica_store::approvals::ApprovalRecord;
-use silica_store::audit::{Activity, Begin, ChangedFile, Finish, Output, Ticket, Usage};
+use silica_store::audit::{Activity, Begin, Finish, Output, RecordedFile, RecordedUsage, Ticket};
 use silica_store::{Digest, ExecutionId, Store, StoreError, Write};
 
 use crate::approval::CheckResult;
@@ -93,7 +93,7 @@ pub(crate) fn of_cell(end: &CellEnd) -> Finish {
     finish.error = report.error.as_ref().map(|error| error.name.clone());
     finish.output = Some(output(&report.stdout, &report.stderr));
     finish.files = changed_files(&end.files);
-    finish.usage = Some(Usage {
+    finish.usage = Some(RecordedUsage {
         wall_ms: report.duration.as_millis() as u64,
         cpu_ms: report.cpu.map(|cpu| cpu.as_millis() as u64),
         memory_peak_bytes: report.memory_peak_bytes,
@@ -105,7 +105,7 @@ pub(crate) fn of_command(end: &CommandEnded) -> Finish {
     let mut finish = Finish::new(end.outcome.name());
     finish.output = Some(output(&end.stdout, &end.stderr));
     let wall_ms = end.duration.as_millis() as u64;
-    finish.usage = Some(Usage { wall_ms, cpu_ms: None, memory_peak_bytes: None });
+    finish.usage = Some(RecordedUsage { wall_ms, cpu_ms: None, memory_peak_bytes: None });
     finish.details.insert("exit_code".to_owned(), end.outcome.exit_code().to_string());
     finish
 }
@@ -115,7 +115,7 @@ fn output(stdout: &HeadTail, stderr: &HeadTail) -> Output {
     Output { sha256: Digest::of(&kept), stdout_bytes: stdout.total(), stderr_bytes: stderr.total() }
 }
 
-fn changed_files(changes: &Changes) -> Vec<ChangedFile> {
+fn changed_files(changes: &Changes) -> Vec<RecordedFile> {
     let lists = [
         (&changes.created, "created"),
         (&changes.changed, "changed"),
@@ -123,7 +123,7 @@ fn changed_files(changes: &Changes) -> Vec<ChangedFile> {
     ];
     let all =
         lists.into_iter().flat_map(|(list, change)| list.iter().map(move |file| (file, change)));
-    all.map(|(file, change)| ChangedFile {
+    all.map(|(file, change)| RecordedFile {
         path: file.path.clone(),
         bytes: file.size,
         change: change.to_owned(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use silica_domain::{CellId, KernelId, Limits};
-use silica_engine::{Changes, Control, Report};
+use silica_engine::{CellReport, Changes, Control};
 use silica_policy::{CheckedCode, PolicyChoice};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
@@ -97,7 +97,7 @@ impl KernelState {
 #[derive(Debug)]
 pub struct CellEnd {
     /// Outcome, output, results and usage, as the engine reports them.
-    pub report: Report,
+    pub report: CellReport,
     /// The files that it created, changed and removed.
     pub files: Changes,
     /// What became of its kernel.

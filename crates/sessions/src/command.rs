@@ -161,7 +161,7 @@ impl Command {
         session: &Arc<Session>,
         id: CommandId,
         request: CommandRequest,
-        mut process: silica_engine::Command,
+        mut process: silica_engine::CommandProcess,
         output_bytes: u64,
         ticket: Ticket,
     ) -> Arc<Self> {

@@ -41,8 +41,8 @@ use crate::journal::Pending;
 use crate::{ExecutionId, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write};
 
 pub use body::{
-    Activity, Begin, BeginBody, ChangedFile, CodeBody, Finish, FinishBody, Note, NoteBody, Output,
-    Usage,
+    Activity, Begin, BeginBody, CodeBody, Finish, FinishBody, Note, NoteBody, Output, RecordedFile,
+    RecordedUsage,
 };
 pub(crate) use chain::ChainKey;
 pub use chain::{Anchor, Head};

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use expect_test::expect;
 use serde_json::Value;
-use silica_store::audit::{Activity, Begin, Finish, Note, Usage};
+use silica_store::audit::{Activity, Begin, Finish, Note, RecordedUsage};
 use silica_store::{Access, DATABASE_NAME, ExecutionId, SandboxId, Store, StoreOptions, Tenant};
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ impl AuditFixture {
         let ticket = self.store.audit().begin(&begin).wait().unwrap();
         if let Some(outcome) = outcome {
             let mut finish = Finish::new(outcome);
-            finish.usage = Some(Usage { wall_ms: 12, ..Usage::default() });
+            finish.usage = Some(RecordedUsage { wall_ms: 12, ..RecordedUsage::default() });
             self.store.audit().finish(ticket, &finish).wait().unwrap();
         }
     }

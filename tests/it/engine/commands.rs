@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use silica_domain::LimitValues;
 use silica_engine::{
-    COMMANDS_MAX, Command, CommandEnd, CommandError, CommandEvent, CommandExit, CommandSpec,
+    COMMANDS_MAX, CommandEnd, CommandError, CommandEvent, CommandExit, CommandProcess, CommandSpec,
     CreateOptions, KernelOrigin, Stdin, ZygotePolicy,
 };
 use silica_jail::client::UseOfHost;
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
 }
 
 /// Reads a command to its end.
-pub(crate) async fn collect(command: &mut Command) -> Outcome {
+pub(crate) async fn collect(command: &mut CommandProcess) -> Outcome {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         let event = tokio::time::timeout(TIMEOUT, command.next()).await;
@@ -61,7 +61,7 @@ pub(crate) async fn collect(command: &mut Command) -> Outcome {
 }
 
 /// Reads until stdout holds a text.
-pub(crate) async fn read_until(command: &mut Command, text: &str) -> String {
+pub(crate) async fn read_until(command: &mut CommandProcess, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
         let event = tokio::time::timeout(TIMEOUT, command.next()).await;
@@ -73,7 +73,7 @@ pub(crate) async fn read_until(command: &mut Command, text: &str) -> String {
     seen
 }
 
-pub(crate) async fn start(sandbox: &LiveSandbox, line: &str) -> Command {
+pub(crate) async fn start(sandbox: &LiveSandbox, line: &str) -> CommandProcess {
     sandbox.start_command(&sandbox.shell_line(line)).await.unwrap()
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn printed(sandbox: &LiveSandbox, line: &str) -> String {
     outcome.stdout.trim_end().to_owned()
 }
 
-pub(crate) async fn end(command: &Command) -> CommandEnd {
+pub(crate) async fn end(command: &CommandProcess) -> CommandEnd {
     tokio::time::timeout(TIMEOUT, command.handle().wait()).await.expect("it does not end")
 }
 

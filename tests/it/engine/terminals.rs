@@ -1,6 +1,6 @@
 //! Commands on a terminal.
 
-use silica_engine::{Command, CommandExit, CommandSpec, TerminalSize};
+use silica_engine::{CommandExit, CommandProcess, CommandSpec, TerminalSize};
 
 use crate::engine::commands::{collect, end, finish, printed, read_until, sandbox};
 use crate::harness::{
@@ -14,11 +14,11 @@ fn on_terminal(spec: CommandSpec) -> CommandSpec {
     CommandSpec { terminal: Some(SIZE), ..spec }
 }
 
-async fn start(sandbox: &LiveSandbox, line: &str) -> Command {
+async fn start(sandbox: &LiveSandbox, line: &str) -> CommandProcess {
     sandbox.start_command(&on_terminal(sandbox.shell_line(line))).await.unwrap()
 }
 
-async fn type_in(command: &mut Command, text: &str) {
+async fn type_in(command: &mut CommandProcess, text: &str) {
     // Taken only once: the rest of a test types through what this returns.
     let mut input = command.take_input().unwrap();
     input.write_all(text.as_bytes()).await.unwrap();

@@ -7,8 +7,8 @@ use std::ops::Deref;
 use silica_domain::{Limits, LimitsMax, Tier};
 use silica_engine::jail_host::UseOfHost;
 use silica_engine::{
-    Control, CreateOptions, Created, Engine, EngineError, EngineOptions, JailOptions, Kernel,
-    KernelError, Report, Sandbox, TierOptions, Unwatched, Watcher, ZygotePolicy,
+    CellReport, Control, CreateOptions, Created, Engine, EngineError, EngineOptions, JailOptions,
+    Kernel, KernelError, Sandbox, TierOptions, Unwatched, Watcher, ZygotePolicy,
 };
 use silica_templates::{Home, TemplateName, load};
 use tokio::sync::mpsc;
@@ -70,7 +70,7 @@ impl LiveSandbox {
         limits: &Limits,
         watcher: &mut dyn Watcher,
         controls: &mut mpsc::Receiver<Control>,
-    ) -> Result<Report, KernelError> {
+    ) -> Result<CellReport, KernelError> {
         self.kernel.run(code, limits, watcher, controls).await
     }
 
@@ -102,7 +102,7 @@ pub(crate) async fn start_engine(
 }
 
 /// Runs a cell without a watcher.
-pub(crate) async fn cell(sandbox: &mut LiveSandbox, code: &str, limits: &Limits) -> Report {
+pub(crate) async fn cell(sandbox: &mut LiveSandbox, code: &str, limits: &Limits) -> CellReport {
     let (_keep, mut interrupts) = mpsc::channel::<Control>(1);
     let mut watcher = Unwatched;
     let run = sandbox.run(code, limits, &mut watcher, &mut interrupts);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use silica_engine::ZygotePolicy;
 use silica_jail::client::{Incoming, Zone, ZoneOptions, detach};
 use silica_jail::protocol::{
-    EnclosureSpec, Exit, Origin, Program, Source, SystemDirectory, TemplateLayers, ZoneEvent,
-    ZoneFailure, ZoneReply, ZoneRequest,
+    EnclosureSpec, Origin, ProcessExit, Program, Source, SystemDirectory, TemplateLayers,
+    ZoneEvent, ZoneFailure, ZoneReply, ZoneRequest,
 };
 use silica_templates::{Home, Manifest, TemplateName, load};
 
@@ -243,7 +243,9 @@ fn one_enclosure_holds_several_kernels_of_both_kinds() {
     }
     // One is killed, the others stay.
     talk.ask(ZoneRequest::Signal { kernel: 12, signal: 9 }, &[]).unwrap();
-    talk.event(|event| *event == ZoneEvent::KernelExited { kernel: 12, exit: Exit::Signal(9) });
+    talk.event(|event| {
+        *event == ZoneEvent::KernelExited { kernel: 12, exit: ProcessExit::Signal(9) }
+    });
     kernels.remove(2);
     for kernel in &mut kernels {
         assert_eq!(kernel.run("print(len(os.listdir('/tmp')))"), "5");

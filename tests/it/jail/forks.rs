@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use silica_domain::{LimitValues, Limits};
 use silica_engine::{
-    CODE_BYTES_MAX, Control, CreateOptions, KernelError, KernelOrigin, Report, Unwatched, Watcher,
-    ZygotePolicy,
+    CODE_BYTES_MAX, CellReport, Control, CreateOptions, KernelError, KernelOrigin, Unwatched,
+    Watcher, ZygotePolicy,
 };
 
 use crate::harness::{
@@ -360,7 +360,7 @@ async fn interrupt_that_comes_before_the_first_line_is_not_lost() {
     engine.close().await;
 }
 
-async fn run(sandbox: &mut LiveSandbox, code: &str) -> Result<Report, KernelError> {
+async fn run(sandbox: &mut LiveSandbox, code: &str) -> Result<CellReport, KernelError> {
     let (_keep, mut interrupts) = tokio::sync::mpsc::channel(1);
     sandbox.run(code, &Limits::default(), &mut Unwatched, &mut interrupts).await
 }

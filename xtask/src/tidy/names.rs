@@ -12,47 +12,18 @@ use super::{Problem, SourceFile};
 /// Names that every module may use for a type of its own, since readers take them as local.
 const LOCAL_NAMES: [&str; 4] = ["Error", "Inner", "State", "Step"];
 
-/// Names that still have more than one meaning.
-const KNOWN_DUPLICATES: [&str; 20] = [
-    "Action",
-    "ChangedFile",
-    "Command",
-    "Event",
-    "Exit",
-    "Extracted",
-    "Input",
-    "Kind",
-    "Metadata",
-    "Notice",
-    "Preset",
-    "Read",
-    "Reader",
-    "Report",
-    "Secret",
-    "TerminalSize",
-    "Usage",
-    "Verdict",
-    "Watcher",
-    "Word",
-];
-
 /// The words that begin a type's definition.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// Finds names of public types that are defined in more than one place.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Problem> {
-    check_except(files, &KNOWN_DUPLICATES)
-}
-
-fn check_except(files: &[SourceFile], known: &[&str]) -> Vec<Problem> {
     let mut places: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
     for file in files.iter().filter(|file| is_library(file)) {
         for (line, name) in public_types(&file.text) {
             places.entry(name).or_default().push((&file.path, line));
         }
     }
-    let is_allowed = |name: &str| LOCAL_NAMES.contains(&name) || known.contains(&name);
-    places.retain(|name, places| places.len() > 1 && !is_allowed(name));
+    places.retain(|name, places| places.len() > 1 && !LOCAL_NAMES.contains(&name.as_str()));
     places.iter().flat_map(|(name, places)| report(name, places)).collect()
 }
 

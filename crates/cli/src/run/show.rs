@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use silica_domain::{Bundle, Limit, Limits, Outcome};
-use silica_engine::{Report, Watcher};
+use silica_engine::{CellReport, Watcher};
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
 /// the run nor its clocks. What waits is bounded by the output and result limits.
@@ -155,7 +155,7 @@ fn write_beside(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
 }
 
 /// What is said when the code has ended: its traceback, and every limit it ran into.
-pub(super) fn ending(report: &Report, limits: &Limits) {
+pub(super) fn ending(report: &CellReport, limits: &Limits) {
     if let Some(error) = &report.error
         && report.outcome != Outcome::Interrupted
     {

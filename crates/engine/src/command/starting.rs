@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::streams::{self, Input, Output, Terminal};
-use super::{COMMANDS_MAX, Command, CommandError, CommandHandle, CommandSpec, Permit, Stdin};
+use super::streams::{self, CommandInput, Output, Terminal};
+use super::{
+    COMMANDS_MAX, CommandError, CommandHandle, CommandProcess, CommandSpec, Permit, Stdin,
+};
 use crate::tier::{
     CommandStart, CommandStartError, CommandStreams, Enclosure, GuestProgram, RefusedAt, TierError,
 };
@@ -45,7 +47,7 @@ impl Commands {
         &self,
         enclosure: &Arc<dyn Enclosure>,
         spec: &CommandSpec,
-    ) -> Result<Command, CommandError> {
+    ) -> Result<CommandProcess, CommandError> {
         spec.check()?;
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = Arc::new(permit.map_err(|_| CommandError::TooMany)?);
@@ -63,7 +65,7 @@ impl Commands {
         };
         match completed {
             Ok((input, output, terminal)) => {
-                Ok(Command { handle: handle(terminal), input, output: Some(output) })
+                Ok(CommandProcess { handle: handle(terminal), input, output: Some(output) })
             }
             Err(error) => {
                 handle(None).kill_in_background();
@@ -80,7 +82,7 @@ struct HostEnds {
 }
 
 /// Both directions, and what resizes the terminal if there is one.
-pub(super) type Completed = (Option<Input>, Output, Option<Arc<Terminal>>);
+pub(super) type Completed = (Option<CommandInput>, Output, Option<Arc<Terminal>>);
 
 impl HostEnds {
     /// Makes the pipes of a command without a terminal; returns the guest's ends, too.

@@ -47,8 +47,8 @@ impl Pipes {
         Ok(Self { stdin, stdout, stderr })
     }
 
-    pub(super) fn split(self, permit: Permit) -> (Option<Input>, Output) {
-        let input = self.stdin.map(|sink| Input { sink, _permit: Arc::clone(&permit) });
+    pub(super) fn split(self, permit: Permit) -> (Option<CommandInput>, Output) {
+        let input = self.stdin.map(|sink| CommandInput { sink, _permit: Arc::clone(&permit) });
         let sources = vec![(Kind::Stdout, self.stdout), (Kind::Stderr, self.stderr)];
         (input, Output::new(sources, permit))
     }
@@ -60,19 +60,19 @@ pub(super) fn terminal(fd: OwnedFd, permit: Permit) -> io::Result<Completed> {
     // A pipe to Tokio is a file that can be waited for, which a terminal is too.
     let source = pipe::Receiver::from_file_unchecked(fd.try_clone()?.into())?;
     let sink = pipe::Sender::from_file_unchecked(fd.try_clone()?.into())?;
-    let input = Input { sink, _permit: Arc::clone(&permit) };
+    let input = CommandInput { sink, _permit: Arc::clone(&permit) };
     let output = Output::new(vec![(Kind::Stdout, source)], Arc::clone(&permit));
     Ok((Some(input), output, Some(Arc::new(Terminal { fd, _permit: permit }))))
 }
 
 /// Where to write what a command reads.
 #[derive(Debug)]
-pub struct Input {
+pub struct CommandInput {
     sink: pipe::Sender,
     _permit: Permit,
 }
 
-impl Input {
+impl CommandInput {
     /// Writes all of it, at the command's pace; fails when no process can read it any more.
     pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sink.write_all(bytes).await

@@ -74,7 +74,7 @@ impl Ground {
         Self { root, files, _mount: mount, _directory: directory }
     }
 
-    /// All that is there now, and everything made later, belongs to somebody else.
+    /// All that is there now, and everything made later, belongs to another user.
     fn give_to(&mut self, owner: u32) {
         for path in [self.root.clone()].into_iter().chain(PLACES.map(|(at, _)| self.root.join(at)))
         {

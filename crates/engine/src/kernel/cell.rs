@@ -13,7 +13,7 @@ use silica_domain::{Bundle, CellError, Exit, Limit, LimitHit, Limits, Outcome, U
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::{Control, INT, KILL, Kernel, KernelError, Report, Watcher, read_waiting};
+use super::{CellReport, Control, INT, KILL, Kernel, KernelError, Watcher, read_waiting};
 use crate::output::HeadTail;
 use crate::tier::Life;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
@@ -83,7 +83,7 @@ pub(super) async fn run(
     limits: &Limits,
     watcher: &mut dyn Watcher,
     controls: &mut mpsc::Receiver<Control>,
-) -> Result<Report, KernelError> {
+) -> Result<CellReport, KernelError> {
     let id = kernel.next_cell;
     kernel.next_cell += 1;
     let started = Instant::now();
@@ -336,7 +336,7 @@ impl Cell<'_> {
     }
 }
 
-async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
+async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> CellReport {
     let duration = cell.started.elapsed();
     if let End::Killed(_) | End::Disconnected = end {
         kernel.signal(KILL).await;
@@ -357,7 +357,7 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> Report {
         cell.watcher.stdout(&cell.stdout.rest());
         cell.watcher.stderr(&cell.stderr.rest());
     }
-    Report {
+    CellReport {
         outcome,
         cpu: cell.cpu_used(&usage),
         memory_peak_bytes: usage.memory_peak_bytes,

@@ -16,7 +16,7 @@ const READ_BYTES: usize = 1024;
 
 /// What a group has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct GroupUsage {
     /// Processor time; `None` if it is not measured.
     pub cpu_us: Option<u64>,
     /// The most memory held at once; `None` if it is not measured.
@@ -77,7 +77,7 @@ impl Gauge {
         all.into_iter().filter_map(|(is_there, gauge, file)| is_there.then_some((gauge, file)))
     }
 
-    fn read(self, text: &str, usage: &mut Usage) {
+    fn read(self, text: &str, usage: &mut GroupUsage) {
         let number = || text.trim().parse::<u64>().ok();
         match self {
             Self::Cpuacct => usage.cpu_us = number().map(|nanoseconds| nanoseconds / 1000),
@@ -95,9 +95,9 @@ impl Gauge {
 pub struct Meter {
     gauges: Vec<(Gauge, OwnedFd)>,
     /// What was counted for the sandboxes that had the group before.
-    before: Usage,
+    before: GroupUsage,
     /// The last reading of a closed meter; `None` while it is open.
-    last: Mutex<Option<Usage>>,
+    last: Mutex<Option<GroupUsage>>,
 }
 
 impl Meter {
@@ -107,7 +107,7 @@ impl Meter {
 
     /// Makes a meter of the parts of another process's; `None` if there is not one file for each
     /// gauge.
-    pub fn received(gauges: &[Gauge], before: Usage, files: Vec<OwnedFd>) -> Option<Self> {
+    pub fn received(gauges: &[Gauge], before: GroupUsage, files: Vec<OwnedFd>) -> Option<Self> {
         let fits = gauges.len() == files.len();
         let gauges = || gauges.iter().copied().zip(files).collect();
         fits.then(|| Self { before, ..Self::new(gauges()) })
@@ -138,21 +138,21 @@ impl Meter {
     }
 
     /// Returns what is to be subtracted, to be sent along with the parts.
-    pub(crate) fn before(&self) -> Usage {
+    pub(crate) fn before(&self) -> GroupUsage {
         self.before
     }
 
     /// Reads what the sandbox has used so far. Takes a few microseconds.
-    pub fn read(&self) -> Usage {
+    pub fn read(&self) -> GroupUsage {
         // The lock is held while the files are read, so that none is read after `close`.
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.unwrap_or_else(|| self.since_before())
     }
 
-    fn since_before(&self) -> Usage {
+    fn since_before(&self) -> GroupUsage {
         let (counted, _) = self.count();
         let before = self.before;
-        Usage {
+        GroupUsage {
             cpu_us: counted.cpu_us.map(|us| us.saturating_sub(before.cpu_us.unwrap_or(0))),
             oom_kills: counted.oom_kills.saturating_sub(before.oom_kills),
             fork_refusals: counted.fork_refusals.saturating_sub(before.fork_refusals),
@@ -162,8 +162,8 @@ impl Meter {
 
     /// Returns what the kernel has counted since the group was made, or for the peak since it was
     /// reset, and whether every gauge could be read. Those of a removed group cannot.
-    fn count(&self) -> (Usage, bool) {
-        let mut usage = Usage::default();
+    fn count(&self) -> (GroupUsage, bool) {
+        let mut usage = GroupUsage::default();
         let mut is_all = true;
         let mut buffer = [0; READ_BYTES];
         for (gauge, file) in &self.gauges {

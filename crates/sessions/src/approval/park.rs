@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{Changes, Control, Report};
+use silica_engine::{CellReport, Changes, Control};
 use silica_store::approvals::{ApprovalRecord, Asked, NewApproval};
 use silica_store::{ApprovalId, Digest, Timestamp};
 use tokio::sync::{mpsc, oneshot};
@@ -173,7 +173,7 @@ fn show_decision(cell: &Cell, record: ApprovalRecord) {
 fn finish(session: &Session, parked: Parked, outcome: Outcome, kernel: KernelState) {
     let lost = (kernel == KernelState::Ended)
         .then(|| "its sandbox ended before the approval was decided".to_owned());
-    let report = Report::not_run(outcome);
+    let report = CellReport::not_run(outcome);
     let files = Changes::default();
     let end = CellEnd { report, files, kernel, lost, limits: parked.limits };
     end_unrecorded(session, &parked.cell, &Arc::new(end));

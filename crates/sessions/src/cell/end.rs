@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use silica_domain::Outcome;
-use silica_engine::{Changes, Report};
+use silica_engine::{CellReport, Changes};
 use silica_store::audit::Ticket;
 
 use super::{Cell, CellEnd, KernelState};
@@ -20,7 +20,7 @@ pub(crate) fn give_up(session: &Session, job: Job) {
         (Outcome::Interrupted, "its kernel had ended before it began")
     };
     let end = Arc::new(CellEnd {
-        report: Report::not_run(outcome),
+        report: CellReport::not_run(outcome),
         files: Changes::default(),
         kernel: KernelState::Ended,
         lost: Some(lost.to_owned()),

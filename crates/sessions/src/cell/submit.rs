@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use silica_domain::CellId;
-use silica_engine::{CODE_BYTES_MAX, EngineError, Report};
+use silica_engine::{CODE_BYTES_MAX, CellReport, EngineError};
 use silica_store::StoreError;
 use silica_store::audit::Ticket;
 use tokio::runtime::Handle;
@@ -147,7 +147,7 @@ impl Session {
     }
 
     /// Charges the owner for the output and the processor time of a cell.
-    pub(crate) fn charge(&self, report: &Report) {
+    pub(crate) fn charge(&self, report: &CellReport) {
         let output = report.stdout.total() + report.stderr.total();
         self.services.admission.charge(self.tenant(), output, report.cpu.unwrap_or_default());
     }

@@ -30,7 +30,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub(super) async fn run(mut self, mut process: silica_engine::Command, ticket: Ticket) {
+    pub(super) async fn run(mut self, mut process: silica_engine::CommandProcess, ticket: Ticket) {
         let log = Arc::clone(&self.command.log);
         let mut out = Decoder::default();
         let mut err = Decoder::default();
@@ -92,7 +92,7 @@ async fn expired(deadline: Option<Instant>) {
 /// How often a waiting command checks whether its slowest reader has timed out, which wakes no one.
 const RECHECK_PAUSE: Duration = Duration::from_secs(1);
 
-async fn next(log: &EventLog, process: &mut silica_engine::Command) -> Option<CommandEvent> {
+async fn next(log: &EventLog, process: &mut silica_engine::CommandProcess) -> Option<CommandEvent> {
     while !log.has_room() {
         let room = std::future::poll_fn(|context| log.poll_room(context));
         // Ready or timed out, the loop checks again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{Changes, Control, Kernel, Report, Setup};
+use silica_engine::{CellReport, Changes, Control, Kernel, Setup};
 use silica_store::audit::Ticket;
 use tokio::sync::{mpsc, watch};
 
@@ -107,7 +107,7 @@ impl KernelTask {
             self.try_replace().await;
         }
         let (report, files) = match (permit, &mut self.kernel) {
-            _ if dead => (Report::not_run(Outcome::SandboxDied), Changes::default()),
+            _ if dead => (CellReport::not_run(Outcome::SandboxDied), Changes::default()),
             (Some(permit), Some(kernel)) => {
                 self.session.note_files().await;
                 self.cells_begun += 1;
@@ -121,13 +121,13 @@ impl KernelTask {
                 let report = report.unwrap_or_else(|error| {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "a cell found no interpreter");
-                    Report::not_run(Outcome::Disconnected)
+                    CellReport::not_run(Outcome::Disconnected)
                 });
                 let files = self.session.changed_files().await;
                 (report, files)
             }
-            (Some(_), None) => (Report::not_run(Outcome::Disconnected), Changes::default()),
-            (None, _) => (Report::not_run(Outcome::Interrupted), Changes::default()),
+            (Some(_), None) => (CellReport::not_run(Outcome::Disconnected), Changes::default()),
+            (None, _) => (CellReport::not_run(Outcome::Interrupted), Changes::default()),
         };
         // From here on an interrupt is refused: the cell has ended.
         drop(controls);
@@ -158,7 +158,7 @@ impl KernelTask {
     }
 
     /// Replaces a lost interpreter; returns what became of the kernel and what was lost.
-    async fn after(&mut self, report: &Report) -> (KernelState, Option<String>) {
+    async fn after(&mut self, report: &CellReport) -> (KernelState, Option<String>) {
         let wanted = self.handle.restart_wanted.swap(false, Ordering::AcqRel);
         if report.kernel_lives && !wanted {
             return (KernelState::Ready, None);

@@ -100,7 +100,7 @@ pub struct Output {
 
 /// A file that an execution changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedFile {
+pub struct RecordedFile {
     /// Its path in the sandbox.
     pub path: String,
     /// Its size.
@@ -111,7 +111,7 @@ pub struct ChangedFile {
 
 /// The resources an execution used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct RecordedUsage {
     /// Wall-clock time.
     pub wall_ms: u64,
     /// Processor time; `None` if it was not measured.
@@ -130,9 +130,9 @@ pub struct Finish {
     /// Its output.
     pub output: Option<Output>,
     /// The files it changed.
-    pub files: Vec<ChangedFile>,
+    pub files: Vec<RecordedFile>,
     /// The resources it used.
-    pub usage: Option<Usage>,
+    pub usage: Option<RecordedUsage>,
     /// Other facts by name.
     pub details: BTreeMap<String, String>,
 }
@@ -253,13 +253,13 @@ pub struct FinishBody {
     pub output: Option<Output>,
     /// The files it changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<ChangedFile>,
+    pub files: Vec<RecordedFile>,
     /// How many more files it changed than are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files_left_out: u64,
     /// The resources it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<RecordedUsage>,
     /// Other facts by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
@@ -325,7 +325,7 @@ impl From<&Limits> for AuditedLimits {
 
 impl FinishBody {
     pub(super) fn new(finish: &Finish, settings: &AuditSettings) -> Self {
-        let file = |file: &ChangedFile| ChangedFile {
+        let file = |file: &RecordedFile| RecordedFile {
             path: text_of(&file.path, settings),
             bytes: file.bytes,
             change: shorten(&file.change, NAME_CHARS_MAX),

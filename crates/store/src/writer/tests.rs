@@ -38,7 +38,7 @@ async fn hold(store: &Store) -> (JoinHandle<Result<(), StoreError>>, Sender<()>)
         let _ = released.recv();
         Ok(())
     });
-    // Whoever waits on a thread of his own has it queued.
+    // A caller that waits on a thread of its own has its job queued.
     let held = tokio::task::spawn_blocking(move || held.wait());
     has_begun.await.unwrap();
     (held, release)

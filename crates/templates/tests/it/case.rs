@@ -144,7 +144,7 @@ pub(crate) struct Unmount(pub(crate) PathBuf);
 
 impl Drop for Unmount {
     fn drop(&mut self) {
-        // A disk that stays mounted is seen by whoever runs the tests; nothing better to do here.
+        // A disk that stays mounted is seen by the developer; a panic in a drop would hide the failure.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }

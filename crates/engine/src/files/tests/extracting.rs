@@ -1,4 +1,4 @@
-//! Archives made by somebody who means harm.
+//! Hostile archives.
 
 use tar::{EntryType, Header};
 

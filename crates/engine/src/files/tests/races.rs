@@ -1,5 +1,5 @@
 //! A guest that swaps a directory and a link to the outside as fast as it can, against every
-//! operation: what is outside is neither read nor written nor removed, whoever wins.
+//! operation: what is outside is neither read nor written nor removed, whichever wins.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -59,7 +59,7 @@ fn streams(streams: CommandStreams) -> jail::Streams {
         CommandStreams::Output => jail::Streams::Output,
         CommandStreams::OutputAndInput => jail::Streams::OutputAndInput,
         CommandStreams::Terminal(size) => {
-            let size = jail::TerminalSize { rows: size.rows, columns: size.columns };
+            let size = jail::WindowSize { rows: size.rows, columns: size.columns };
             jail::Streams::Terminal(size)
         }
     }

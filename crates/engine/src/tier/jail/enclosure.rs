@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use silica_domain::Usage;
-use silica_jail::cgroup::{Gauge, Meter, Usage as JailUsage};
+use silica_jail::cgroup::{Gauge, GroupUsage, Meter};
 use silica_jail::enclosure::WRITABLE_INODES;
 use silica_jail::protocol::{Origin, ZoneReply, ZoneRequest};
 use tokio::sync::watch;
@@ -163,7 +163,7 @@ impl Enclosure for JailEnclosure {
     }
 }
 
-fn take(gauges: &[Gauge], before: JailUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
+fn take(gauges: &[Gauge], before: GroupUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
     Some((writable, Meter::received(gauges, before, fds)?))
 }
@@ -172,7 +172,7 @@ fn wrong_reply() -> TierError {
     TierError::Broken("the zone replied with something that was not asked for".into())
 }
 
-pub(super) fn usage(read: JailUsage) -> Usage {
-    let JailUsage { cpu_us, memory_peak_bytes, memory_bytes, oom_kills, fork_refusals } = read;
+pub(super) fn usage(read: GroupUsage) -> Usage {
+    let GroupUsage { cpu_us, memory_peak_bytes, memory_bytes, oom_kills, fork_refusals } = read;
     Usage { cpu_us, memory_peak_bytes, memory_bytes, oom_kills, fork_refusals }
 }

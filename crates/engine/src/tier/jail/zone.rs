@@ -282,10 +282,10 @@ fn listen(shared: &Shared) {
     shared.zone.wait();
 }
 
-fn exit_of(exit: protocol::Exit) -> Exit {
+fn exit_of(exit: protocol::ProcessExit) -> Exit {
     match exit {
-        protocol::Exit::Status(status) => Exit::Status(status),
-        protocol::Exit::Signal(signal) => Exit::Signal(signal),
+        protocol::ProcessExit::Status(status) => Exit::Status(status),
+        protocol::ProcessExit::Signal(signal) => Exit::Signal(signal),
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 use super::numbers::{CommandNumber, EnclosureNumber, RequestNumber};
 use super::{EnclosureState, Master};
 use crate::command::{self, CommandLine, PreparedCommand, Streams};
-use crate::protocol::{Exit, ZoneEvent, ZoneFailure, ZoneReply};
+use crate::protocol::{ProcessExit, ZoneEvent, ZoneFailure, ZoneReply};
 use crate::zone::zygote;
 
 /// A command in an enclosure. It leads a session and a process group, and a leader cannot leave
@@ -105,7 +105,7 @@ impl Master<'_> {
     }
 
     /// Sends an event for the end of a command, if the process was one.
-    pub(super) fn command_exited(&mut self, pid: Pid, exit: Exit) -> io::Result<()> {
+    pub(super) fn command_exited(&mut self, pid: Pid, exit: ProcessExit) -> io::Result<()> {
         let found = self.commands.iter().find(|(_, command)| command.pid == pid);
         let Some(id) = found.map(|(&id, _)| id) else { return Ok(()) };
         let command = self.commands.remove(&id).expect("found above");
@@ -121,11 +121,15 @@ impl Master<'_> {
     /// Whether the kernel killed a process because its enclosure's init has ended. The end of the
     /// enclosure is an event of its own, which comes later: the kernel lets an init be reaped only
     /// after all other processes of its pid namespace.
-    pub(super) fn died_with_enclosure(&self, enclosure: EnclosureNumber, exit: Exit) -> bool {
+    pub(super) fn died_with_enclosure(
+        &self,
+        enclosure: EnclosureNumber,
+        exit: ProcessExit,
+    ) -> bool {
         let has_event = self.enclosures.get(&enclosure).is_some_and(|enclosure| {
             matches!(enclosure.state, EnclosureState::Ready) && enclosure.destroyers.is_empty()
         });
-        has_event && exit == Exit::Signal(libc::SIGKILL) && self.is_ending(enclosure)
+        has_event && exit == ProcessExit::Signal(libc::SIGKILL) && self.is_ending(enclosure)
     }
 
     /// Whether an enclosure's init is exiting or has exited.

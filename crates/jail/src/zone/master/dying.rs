@@ -7,7 +7,7 @@ use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
 use super::numbers::{EnclosureNumber, KernelNumber, RequestNumber};
 use super::{Enclosure, EnclosureState, Kernel, Master};
-use crate::protocol::{Exit, ZoneEvent, ZoneFailure, ZoneReply};
+use crate::protocol::{ProcessExit, ZoneEvent, ZoneFailure, ZoneReply};
 
 impl Master<'_> {
     /// Sends a signal to an interpreter. It is no error if the interpreter has ended.
@@ -60,7 +60,7 @@ impl Master<'_> {
         let mut drained = [0; 128];
         while rustix::io::read(&self.signals, &mut drained).is_ok() {}
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let exit = Exit::from_wait(status.as_raw());
+            let exit = ProcessExit::from_wait(status.as_raw());
             let init = self
                 .enclosures
                 .iter()

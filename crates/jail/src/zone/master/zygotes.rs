@@ -9,7 +9,7 @@ use silica_gate::{ChildNotice, NOTICE_EXITED, NOTICE_FORKED};
 
 use super::numbers::{KernelNumber, RequestNumber};
 use super::{Kernel, Master, Role};
-use crate::protocol::{self, Exit, ZoneEvent, ZoneFailure, ZoneReply};
+use crate::protocol::{self, ProcessExit, ZoneEvent, ZoneFailure, ZoneReply};
 use crate::zone::zygote::{Attempts, Zygote, ZygoteSpec};
 
 impl Master<'_> {
@@ -52,13 +52,13 @@ impl Master<'_> {
                 };
                 number.map_or(Ok(()), |number| self.reply(number, result))
             }
-            NOTICE_EXITED => self.kernel_exited(notice.pid, Exit::from_wait(notice.status)),
+            NOTICE_EXITED => self.kernel_exited(notice.pid, ProcessExit::from_wait(notice.status)),
             _ => Ok(()),
         }
     }
 
     /// Sends an event for the end of an interpreter, if the process was one.
-    pub(super) fn kernel_exited(&mut self, pid: i32, exit: Exit) -> io::Result<()> {
+    pub(super) fn kernel_exited(&mut self, pid: i32, exit: ProcessExit) -> io::Result<()> {
         let is_it =
             |kernel: &&Kernel| kernel.pid.is_some_and(|own| own.as_raw_nonzero().get() == pid);
         let found = self.kernels.iter().find(|(_, kernel)| is_it(kernel)).map(|(&id, _)| id);

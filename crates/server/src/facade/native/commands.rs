@@ -103,7 +103,7 @@ pub(crate) async fn create(
     let background = body.background;
     let command = session.run_command(body.request()?).await?;
     if background {
-        let answer = Answer(wire::command::Command::new(&command, Detail::Full));
+        let answer = Answer(wire::command::Command::of(&command, Detail::Full));
         return Ok((StatusCode::ACCEPTED, answer).into_response());
     }
     if stream::wanted(&headers) {
@@ -113,7 +113,7 @@ pub(crate) async fn create(
     }
     let end = command.done().await;
     app.metrics.stage("command", end.duration);
-    Ok(Answer(wire::command::Command::new(&command, Detail::Full)).into_response())
+    Ok(Answer(wire::command::Command::of(&command, Detail::Full)).into_response())
 }
 
 /// `GET …/commands`
@@ -124,7 +124,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let commands = session.commands();
-    let brief = |command: &Arc<Command>| wire::command::Command::new(command, Detail::Brief);
+    let brief = |command: &Arc<Command>| wire::command::Command::of(command, Detail::Brief);
     let commands = commands.iter().rev().map(brief).collect();
     Ok(Answer(CommandList { commands }).into_response())
 }
@@ -142,7 +142,7 @@ pub(crate) async fn get(
         // The response says whether it has ended by then.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), command.done()).await;
     }
-    Ok(Answer(wire::command::Command::new(&command, Detail::Full)).into_response())
+    Ok(Answer(wire::command::Command::of(&command, Detail::Full)).into_response())
 }
 
 /// `GET …/commands/{command}/events`

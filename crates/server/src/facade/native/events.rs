@@ -42,7 +42,7 @@ impl EventSource for CommandEvents {
     fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
         let start =
             || CommandStarted { command: self.0.id.to_string(), process_id: self.0.process_id() };
-        let done = || wire::command::Command::new(&self.0, Detail::Brief);
+        let done = || wire::command::Command::of(&self.0, Detail::Brief);
         write(chunk, read, start, done);
     }
 }

@@ -24,7 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use silica_domain::{Limit, Limits};
-use silica_engine::{Changes, HeadTail, Report};
+use silica_engine::{CellReport, Changes, HeadTail};
 use silica_interpret::PromptAnswer;
 use silica_policy::Policy;
 use silica_store::Timestamp;
@@ -112,7 +112,7 @@ pub struct EngineRun<'a> {
     /// When it began.
     pub created_at: Timestamp,
     /// How the code ended.
-    pub report: &'a Report,
+    pub report: &'a CellReport,
     /// The limits it ran under.
     pub limits: &'a Limits,
     /// The name of a limit in messages.

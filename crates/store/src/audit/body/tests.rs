@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use silica_domain::{Limits, Outcome};
 
 use super::{
-    Activity, AuditSettings, Begin, BeginBody, CODE_BYTES_MAX, ChangedFile, CodeBody, CodeKept,
-    Finish, FinishBody, Note, NoteBody, Output, Usage, text,
+    Activity, AuditSettings, Begin, BeginBody, CODE_BYTES_MAX, CodeBody, CodeKept, Finish,
+    FinishBody, Note, NoteBody, Output, RecordedFile, RecordedUsage, text,
 };
 use crate::audit::Redaction;
 use crate::{Digest, ExecutionId, Tenant};
@@ -28,9 +28,9 @@ fn bodies_have_this_form() {
     finish.error = Some("ValueError".to_owned());
     finish.output = Some(Output { sha256: Digest::of(""), stdout_bytes: 2, stderr_bytes: 0 });
     let file =
-        ChangedFile { path: "/workspace/a".to_owned(), bytes: 3, change: "created".to_owned() };
+        RecordedFile { path: "/workspace/a".to_owned(), bytes: 3, change: "created".to_owned() };
     finish.files = vec![file];
-    finish.usage = Some(Usage { wall_ms: 1, cpu_ms: Some(1), memory_peak_bytes: None });
+    finish.usage = Some(RecordedUsage { wall_ms: 1, cpu_ms: Some(1), memory_peak_bytes: None });
     let bodies = [
         text(&BeginBody::new(&full, &settings)),
         text(&BeginBody::new(&begin(), &settings)),
@@ -83,7 +83,7 @@ fn every_text_from_outside_is_redacted_before_it_is_digested() {
     let mut finish = Finish::new("ok");
     finish.error = Some(secret.clone());
     finish.files =
-        vec![ChangedFile { path: secret.clone(), bytes: 0, change: "created".to_owned() }];
+        vec![RecordedFile { path: secret.clone(), bytes: 0, change: "created".to_owned() }];
     finish.details.insert("a".to_owned(), secret.clone());
     let begun = BeginBody::new(&begun, &settings);
     assert_eq!(begun.code.as_ref().unwrap().sha256, Digest::of("[redacted]"));
@@ -102,7 +102,7 @@ fn everything_else_is_bounded_too() {
     begun.check = Some(long.clone());
     let mut finish = Finish::new(&long);
     finish.error = Some(long.clone());
-    let file = ChangedFile { path: long.clone(), bytes: 0, change: long.clone() };
+    let file = RecordedFile { path: long.clone(), bytes: 0, change: long.clone() };
     finish.files = vec![file; 1000];
     for number in 0..1000 {
         begun.details.insert(format!("{number}{long}"), long.clone());

@@ -1,7 +1,7 @@
 //! Finding executions.
 
 use super::{Execution, SEARCH_MAX, Search, UNFINISHED};
-use crate::audit::{Finish, Usage};
+use crate::audit::{Finish, RecordedUsage};
 use crate::testing::{TestData, begin, tenant};
 use crate::{SandboxId, Store, StoreError, Timestamp};
 
@@ -64,7 +64,7 @@ fn beginning_and_end_are_one_execution() {
     let ticket = store.audit().begin(&begin("x1", "alice", "1")).wait().unwrap();
     data.set_time(2_000_000);
     let mut finish = Finish::new("ok");
-    finish.usage = Some(Usage { wall_ms: 5, ..Usage::default() });
+    finish.usage = Some(RecordedUsage { wall_ms: 5, ..RecordedUsage::default() });
     store.audit().finish(ticket, &finish).wait().unwrap();
     let found = store.audit().search(&Search::default()).wait().unwrap();
     let [execution] = found.as_slice() else {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use silica_domain::{Limit, Limits, Outcome};
-use silica_engine::Report;
+use silica_engine::CellReport;
 use silica_sessions::{CellPhase, KernelState};
 
 use super::approval::CellApproval;
@@ -246,7 +246,7 @@ impl CellEnd {
 
     /// Renders a report of the engine, the kernel's fate apart. `setting` names a limit in messages.
     pub(super) fn new(
-        report: &Report,
+        report: &CellReport,
         files: &silica_engine::Changes,
         detail: Detail,
         limits: &Limits,

@@ -69,7 +69,7 @@ struct TruncatedOutput {
 
 impl Command {
     /// Renders a command as far as it has come.
-    pub(crate) fn new(command: &silica_sessions::Command, detail: Detail) -> Self {
+    pub(crate) fn of(command: &silica_sessions::Command, detail: Detail) -> Self {
         let is_full = detail == Detail::Full;
         let (state, end) = match command.phase() {
             CommandPhase::Running => ("running", None),
