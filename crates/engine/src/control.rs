@@ -1,8 +1,8 @@
 //! The host's end of a kernel's control socket.
 //!
-//! It is watched for reading alone. A socket that is watched for writing too wakes a thread whenever
-//! the guest takes a frame out of it, once in every cell and for nothing: what is written nearly always
-//! fits. Where it does not, the writer waits for room on a descriptor of its own.
+//! It is watched for reading alone. A socket that is watched for writing too wakes a thread
+//! whenever the guest takes a frame out of it, once in every cell and for nothing: what is written
+//! nearly always fits. Where it does not, the writer waits for room on a descriptor of its own.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +21,8 @@ pub(crate) struct ToGuestEnd(OwnedFd);
 
 /// Takes over a stream socket that does not block.
 pub(crate) fn split(socket: OwnedFd) -> io::Result<(FromGuestEnd, ToGuestEnd)> {
+    // A duplicate: epoll tells two descriptors of one socket apart by their numbers, so each can be
+    // watched for its own events (epoll(7)).
     let to_guest = ToGuestEnd(socket.try_clone()?);
     Ok((pipe::Receiver::from_owned_fd_unchecked(socket)?, to_guest))
 }
@@ -33,6 +35,7 @@ impl ToGuestEnd {
     }
 
     async fn write_patiently(&self, mut left: &[u8]) -> io::Result<()> {
+        // Registered for writing only while a frame waits for room, and gone with this call.
         let room = pipe::Sender::from_owned_fd_unchecked(self.0.try_clone()?)?;
         while !left.is_empty() {
             room.writable().await?;
@@ -55,6 +58,7 @@ impl AsFd for ToGuestEnd {
 /// Writes as much as there is room for; returns the rest.
 fn write_some<'a>(socket: BorrowedFd<'_>, mut bytes: &'a [u8]) -> io::Result<&'a [u8]> {
     while !bytes.is_empty() {
+        // Without MSG_NOSIGNAL a guest that has closed its end would raise SIGPIPE here (send(2)).
         match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(length) => bytes = &bytes[length..],
             Err(Errno::AGAIN) => break,

@@ -21,7 +21,6 @@ use crate::tier::{EnclosureSpec, KernelStart, NewEnclosure, TierDriver, TierErro
 /// What an engine is started with. No default: every field says something about containment.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// The data directory.
     pub home: Home,
     /// The largest limits that a sandbox may have.
     pub limits_max: LimitsMax,
@@ -54,7 +53,7 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// A sandbox of a template with default limits and a warm interpreter.
+    /// Returns the options of a sandbox with default limits and a warm interpreter.
     pub fn new(template: &str) -> Self {
         Self {
             template: template.to_owned(),
@@ -99,7 +98,8 @@ pub enum EngineError {
 }
 
 impl From<CreateError> for EngineError {
-    /// An input that cannot be used is the caller's fault, also where the tier finds it out.
+    /// Converts the error of a create. An input that cannot be used is the caller's fault, also
+    /// where the tier finds it out.
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::Enclosure(TierError::Input(error)) => Self::Input(error),
@@ -146,17 +146,17 @@ impl Engine {
         Ok(Self { home, limits_max, tier, tables: Mutex::default() })
     }
 
-    /// What isolates its sandboxes.
+    /// Returns what isolates its sandboxes.
     pub fn tier(&self) -> Tier {
         self.tier.containment().tier
     }
 
-    /// What is enforced for every sandbox of this engine.
+    /// Returns what is enforced for every sandbox of this engine.
     pub fn containment(&self) -> &Containment {
         self.tier.containment()
     }
 
-    /// The tier's process on the host.
+    /// Returns the tier's process on the host.
     pub fn zone_process_id(&self) -> u32 {
         self.tier.process_id()
     }
@@ -169,6 +169,7 @@ impl Engine {
     /// Makes a template known to the tier.
     pub async fn add_template(&self, template: Template) -> Result<(), EngineError> {
         let name = template.manifest.name.clone();
+        // Before the tier learns of it: a rebuild removes builds that no process holds.
         let hold = template.hold().map_err(EngineError::Template)?;
         let guest = guest::ensure(&self.home, &template, self.tier.guest_files())?;
         let added = self.tier.add_template(&template, &guest).await;
@@ -195,6 +196,7 @@ impl Engine {
             let started = self.tier.keep_warm(&name, program::warm(&added.template)).await;
             started.map_err(|error| EngineError::Refused(name, error))
         };
+        // A failure leaves the cell empty, so that the next create tries again.
         added.warm.get_or_try_init(start).await.map(drop)
     }
 
@@ -206,7 +208,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether its tier runs. Without it nothing can be made any more.
+    /// Returns whether its tier runs. Without it nothing can be made any more.
     pub fn is_alive(&self) -> bool {
         !self.tier.is_gone()
     }
@@ -216,7 +218,7 @@ impl Engine {
         self.tier.gone().await;
     }
 
-    /// How many sandboxes are ready.
+    /// Returns how many sandboxes are ready.
     pub fn ready_count(&self) -> usize {
         self.tables().pools.iter().map(|pool| pool.len()).sum()
     }
@@ -245,8 +247,9 @@ impl Engine {
         Ok(SandboxPlan { spec, kernel, enter_step, commands: Arc::clone(&added.commands) })
     }
 
-    /// A sandbox for a plan that is ready, if there is one.
+    /// Takes a sandbox for a plan that is ready, if there is one.
     pub fn take_ready(&self, plan: &SandboxPlan) -> Option<Created> {
+        // Cloned, so that the lock is free while sandboxes that died in a pool are ended.
         let pools = self.tables().pools.clone();
         pools.iter().find_map(|pool| pool.take(plan))
     }
@@ -260,7 +263,7 @@ impl Engine {
         Ok(Sandbox::create(&*self.tier, plan).await?)
     }
 
-    /// A sandbox with these options: one that is ready, else made now.
+    /// Returns a sandbox with these options: one that is ready, else one made now.
     pub async fn create(&self, options: &CreateOptions) -> Result<Created, EngineError> {
         let plan = self.plan(options)?;
         match self.take_ready(&plan) {
@@ -288,6 +291,7 @@ impl Engine {
 
     /// Ends every sandbox and the tier; returns when nothing is left.
     pub async fn close(&self) {
+        // The pools first, or they would go on filling from a tier that ends.
         let pools = std::mem::take(&mut self.tables().pools);
         for pool in pools {
             pool.stop();

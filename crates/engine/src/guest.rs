@@ -1,4 +1,5 @@
-//! The guest's code on disk: a layer of its own over every template, replaced with the binary.
+//! The guest's code on disk: a layer over every template, named after its content and replaced with
+//! the binary. A layer that is in place is never changed.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// The one that is there; `None` if there is none, or if it is being removed this moment.
+    /// Opens and locks a layer; `None` if there is none, or if it is being removed this moment.
     fn hold(path: &Path) -> io::Result<Option<Self>> {
         let lock = match File::open(path) {
             Ok(directory) => directory,
@@ -50,6 +51,7 @@ impl Layer {
         };
         match lock.try_lock_shared() {
             Ok(()) => {}
+            // Only `remove_unused` locks exclusively.
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -60,8 +62,8 @@ impl Layer {
 
 /// Makes sure the layer for a template's Python exists and returns it.
 ///
-/// It is named after its content and moved into place whole, so that one that is there is right. The
-/// files are compiled ahead, because the guest cannot write beside them.
+/// It is named after its content and moved into place whole, so that one that is there is right.
+/// The files are compiled ahead, because the guest cannot write beside them.
 pub(crate) fn ensure(
     home: &Home,
     template: &Template,
@@ -76,6 +78,7 @@ pub(crate) fn ensure(
     }
     let partial = all.join(format!(".partial-{}", std::process::id()));
     write(&partial, template, tier_files).map_err(failed)?;
+    // rename(2) replaces no directory that holds something, so the first process wins.
     let moved = std::fs::rename(&partial, &path);
     let layer = Layer::hold(&path).map_err(failed)?;
     // Another process may have been first; its layer is the same.
@@ -88,10 +91,11 @@ pub(crate) fn ensure(
     layer.ok_or_else(|| failed(missing()))
 }
 
-/// What the files are named after.
+/// Returns the name of this version: a digest of all files.
 fn content(tier_files: TierFiles) -> String {
     let mut hash = Sha256::new();
     for (name, content) in FILES.iter().chain(tier_files) {
+        // With lengths, so that no two sets of files make one sequence of bytes.
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name);
         hash.update((content.len() as u64).to_le_bytes());
@@ -122,6 +126,7 @@ fn sweep(all: &Path, version: &str) {
 
 fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
     let lock = File::open(path)?;
+    // A process that uses the layer holds the shared lock.
     if lock.try_lock().is_err() {
         return Ok(());
     }
@@ -171,6 +176,8 @@ fn compile(package: &Path, template: &Template) {
         })
         .collect();
     let compiled = Command::new(interpreter)
+        // Unchecked (PEP 552): the layer never changes, so imports need not compare it with its
+        // source.
         .args(["-I", "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"])
         // Tracebacks name the file as the guest sees it.
         .args(["-d", PACKAGE])

@@ -65,7 +65,7 @@ impl Input {
         Ok(Self { content: InputContent::Host(resolved), name: checked(name)? })
     }
 
-    /// A file with this content, which need not be anywhere on the host.
+    /// Makes a file with this content, which need not be anywhere on the host.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, InputError> {
         Ok(Self { content: InputContent::Bytes(bytes.into()), name: checked(name.to_owned())? })
     }
@@ -80,6 +80,7 @@ impl Input {
 }
 
 fn checked(name: String) -> Result<String, InputError> {
+    // One part of a path, since the zone mounts it below /data/input; 255 bytes is NAME_MAX.
     let honest = !name.is_empty()
         && name.len() <= 255
         && !matches!(name.as_str(), "." | "..")
@@ -90,6 +91,7 @@ fn checked(name: String) -> Result<String, InputError> {
 /// Refuses everything but files and directories.
 pub(crate) fn check_kind(host: &Path) -> Result<(), InputError> {
     let missing = |error| InputError::Missing(host.to_owned(), error);
+    // The link itself is looked at. To open a FIFO would block, and a device may act when opened.
     let kind = std::fs::symlink_metadata(host).map_err(missing)?.file_type();
     let special = |what| Err(InputError::Special(host.to_owned(), what));
     match kind {

@@ -1,4 +1,4 @@
-//! A live interpreter in a sandbox, and the running of one cell in it.
+//! A live interpreter in a sandbox: starting it, setting it up, running cells in it, ending it.
 //! Tests: `tests/it/engine/work.rs`, `tests/it/engine/misbehaving.rs`.
 
 mod cell;
@@ -23,13 +23,16 @@ use crate::wire::{self, FrameReader, FromGuest, ToGuest, WireError};
 /// The longest code of one cell.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long an interpreter may take from being asked for to its first word.
+/// How long an interpreter may take from the request to its hello.
+// Code in the sandbox can stop a process that enters it (docs/design/hidden-entry.md). This bound
+// turns that into an error.
 const HELLO_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the zone's own word on a failed start is waited for.
+/// How long the tier may take to say why a start failed.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a frame to the guest may take to be read by it.
+// Code can stop reading the control socket. Without a bound a cell would wait for it for ever.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The signals the engine sends.
@@ -40,38 +43,40 @@ const KILL: i32 = 9;
 const LAST_WORDS_BYTES_MAX: usize = 4096;
 
 /// Frame bodies before any cell has run carry nothing.
+// Whatever claims more before the first cell is no hello, and is refused by its length.
 const IDLE_BODY_BYTES_MAX: u64 = 0;
 
-/// What is asked of a running cell from outside.
+/// A request about a running cell, from outside the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Raise `KeyboardInterrupt` in the code.
     Interrupt,
     /// End the interpreter.
     Kill,
-    /// Give the code this much more time on the clock.
+    /// Give the code this much more wall-clock time.
     Extend(Duration),
 }
 
-/// Who wants to see a cell's output while it runs.
+/// Receives the output of a cell while the cell runs.
 pub trait Watcher: Send {
-    /// Bytes of stdout.
+    /// Takes bytes of stdout.
     fn stdout(&mut self, bytes: &[u8]);
-    /// Bytes of stderr.
+    /// Takes bytes of stderr.
     fn stderr(&mut self, bytes: &[u8]);
-    /// A result, in order with the output.
+    /// Takes a result, in order with the output.
     fn result(&mut self, bundle: &Arc<Bundle>);
-    /// The exception that ends the cell.
+    /// Takes the exception that ends the cell.
     fn error(&mut self, _: &CellError) {}
-    /// Whether every byte of output is wanted, or only what is kept of it.
+    /// Returns whether every byte of output is wanted, or only what the report keeps.
     fn takes_everything(&self) -> bool {
         false
     }
-    /// Whether more output can be taken now. While it cannot, the code has to wait with printing.
+    /// Returns whether more output can be taken now. While it cannot, the pipes are not read, and
+    /// code that prints waits.
     fn has_room(&self) -> bool {
         true
     }
-    /// Ready once there is room.
+    /// Completes once there is room.
     fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
@@ -87,10 +92,9 @@ impl Watcher for Unwatched {
     fn result(&mut self, _: &Arc<Bundle>) {}
 }
 
-/// Everything there is to know about a cell that has ended.
+/// How a cell ended, and what it printed, showed and used.
 #[derive(Debug)]
 pub struct CellReport {
-    /// How it ended.
     pub outcome: Outcome,
     /// The exception, if it raised one.
     pub error: Option<CellError>,
@@ -102,7 +106,7 @@ pub struct CellReport {
     pub results: Vec<Arc<Bundle>>,
     /// How many results were left out, for their number or size.
     pub results_left_out: u64,
-    /// Time on the clock.
+    /// Wall-clock time.
     pub duration: Duration,
     /// Processor time of this cell, where it is measured.
     pub cpu: Option<Duration>,
@@ -115,7 +119,7 @@ pub struct CellReport {
 }
 
 impl CellReport {
-    /// The report of a cell that never began.
+    /// Returns the report of a cell that never began.
     pub fn not_run(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -144,12 +148,7 @@ pub enum KernelError {
     Enter(#[source] TierError),
     /// Entering was refused before any code ran.
     #[error("entering the sandbox failed at step {step}: {}", std::io::Error::from_raw_os_error(*.errno))]
-    Refused {
-        /// The step.
-        step: String,
-        /// The kernel's reason.
-        errno: i32,
-    },
+    Refused { step: String, errno: i32 },
     /// It ended or spoke nonsense before it was ready; the text is what it wrote to stderr.
     #[error("the interpreter did not start: {0}")]
     NotReady(String),
@@ -208,8 +207,13 @@ impl HostEnds {
     /// Makes the control socket and the pipes; returns the guest's ends, too.
     fn make() -> std::io::Result<(Self, [OwnedFd; 3])> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        // Our end alone: O_NONBLOCK belongs to the open file description, and the guest blocks on
+        // its own.
         ours.set_nonblocking(true)?;
         let (from_guest, to_guest) = control::split(ours.into())?;
+        // Without O_NONBLOCK, which pipe2(2) would set on both ends: a guest that prints into a
+        // full pipe would get EAGAIN instead of waiting. Close-on-exec, because a program started
+        // by this process would otherwise hold the pipe open, and its end would not show.
         let pair = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let (stdout, guest_stdout) = pair()?;
         let (stderr, guest_stderr) = pair()?;
@@ -250,7 +254,7 @@ impl Kernel {
         })
     }
 
-    /// Waits for the interpreter's first word.
+    /// Waits for the interpreter's hello.
     pub async fn ready(&mut self) -> Result<(), KernelError> {
         if self.greeted {
             return Ok(());
@@ -262,6 +266,8 @@ impl Kernel {
                 Ok(())
             }
             Ok(Ok(FromGuest::Refused { step, errno })) => Err(KernelError::Refused { step, errno }),
+            // The gate names the step that failed, if it could. Everything else, silence included,
+            // ends here.
             _ => {
                 self.alive = false;
                 Err(self.why_not_ready().await)
@@ -270,6 +276,8 @@ impl Kernel {
     }
 
     async fn why_not_ready(&mut self) -> KernelError {
+        // The streams only show that the interpreter ended. The tier knows whether it was ever
+        // started.
         if let Some(entered) = self.entered.take()
             && let Ok(Err(failure)) = tokio::time::timeout(ANSWER_PATIENCE, entered).await
         {
@@ -278,7 +286,7 @@ impl Kernel {
         KernelError::NotReady(self.last_words())
     }
 
-    /// What is waiting on stderr, for the report of a failed start.
+    /// Returns what is waiting on stderr, for the report of a failed start.
     fn last_words(&mut self) -> String {
         let mut words = Vec::with_capacity(LAST_WORDS_BYTES_MAX);
         read_waiting(&self.stderr, &mut words);
@@ -330,12 +338,14 @@ impl Kernel {
         Ok(report)
     }
 
-    /// Whether cells can still be run. Asks the kernel too, because word of an end takes a moment to
-    /// come from the zone: between cells an interpreter says nothing, so anything to read is bad.
+    /// Returns whether cells can still be run. Asks the kernel too, because the report of an end
+    /// takes a moment to come from the zone: between cells an interpreter sends nothing, so
+    /// anything to read is bad.
     pub fn is_alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut watched = [PollFd::new(&self.to_guest, PollFlags::IN | PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Before `ready` has read it, the hello itself may be waiting here.
         let silent = !self.greeted || matches!(poll(&mut watched, Some(&now)), Ok(0));
         self.alive && silent && *self.life.borrow() == Life::Alive
     }
@@ -365,15 +375,16 @@ impl Kernel {
 
 /// Takes what a pipe holds now, as much as there is room for; returns how much that was.
 ///
-/// Asks the kernel. The runtime's own `try_read` answers from what it saw when it last looked around:
-/// a guest that prints and sends its last frame just after that would have its output forgotten.
+/// Asks the kernel. The runtime's own `try_read` answers from what it saw when it last looked
+/// around: a guest that prints and sends its last frame just after that would have its output
+/// forgotten.
 fn read_waiting(pipe: &pipe::Receiver, into: &mut Vec<u8>) -> usize {
     // Nothing there, the end and a broken pipe are all the same here: nothing to take.
     rustix::io::read(pipe, rustix::buffer::spare_capacity(into)).unwrap_or(0)
 }
 
 impl From<WireError> for KernelError {
-    /// A kernel that cannot be understood has ended as far as we are concerned.
+    /// Treats an interpreter that breaks the protocol as one that has ended.
     fn from(_: WireError) -> Self {
         Self::Ended
     }

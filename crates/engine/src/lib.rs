@@ -1,8 +1,9 @@
 //! Sandboxes, kernels, commands, files and the pool, on top of an isolation tier.
 //!
-//! [`Engine`] runs one tier and hands out [`Sandbox`]es with a [`Kernel`] each. A kernel runs cells;
-//! each ends in a [`CellReport`]. The guest's frames are decoded in `wire`, its files are reached through
-//! `files`, and both are treated as hostile. What isolates a sandbox is behind `tier`.
+//! [`Engine`] runs one tier and hands out [`Sandbox`]es with a [`Kernel`] each. A kernel runs
+//! cells; each ends in a [`CellReport`]. The guest's frames are decoded in `wire`, its files are
+//! reached through `files`, and both are treated as hostile. What isolates a sandbox is behind
+//! `tier`.
 
 mod command;
 mod control;

@@ -1,4 +1,4 @@
-//! Keeps the head and the tail of an endless stream in bounded memory.
+//! The head and the tail of a stream without end, in bounded memory.
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +21,7 @@ impl HeadTail {
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         let head_max = bytes_max.div_ceil(2);
         Self {
+            // Nothing is reserved: the limit may be 64 MiB, and most cells print a line.
             head: Vec::new(),
             head_max,
             tail: VecDeque::new(),
@@ -35,6 +36,8 @@ impl HeadTail {
         let room = self.head_max - self.head.len();
         let (head, rest) = chunk.split_at(room.min(chunk.len()));
         self.head.extend_from_slice(head);
+        // Of one chunk only the last `tail_max` bytes can stay. Room is made before they are added,
+        // so the tail never exceeds its bound, not even while it grows.
         let kept = &rest[rest.len().saturating_sub(self.tail_max)..];
         let excess = (self.tail.len() + kept.len()).saturating_sub(self.tail_max);
         self.tail.drain(..excess);
@@ -42,17 +45,17 @@ impl HeadTail {
         head
     }
 
-    /// How many bytes came in all.
+    /// Returns how many bytes came in all.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many bytes are not kept.
+    /// Returns how many bytes are not kept.
     pub fn left_out(&self) -> u64 {
         self.total - self.head.len() as u64 - self.tail.len() as u64
     }
 
-    /// What follows the head: the mark where bytes were left out, and the tail.
+    /// Returns what follows the head: the mark where bytes were left out, and the tail.
     pub fn rest(&self) -> Vec<u8> {
         let mut rest = match self.left_out() {
             0 => Vec::new(),
@@ -62,7 +65,7 @@ impl HeadTail {
         rest
     }
 
-    /// Everything kept, with the mark in its place.
+    /// Returns everything kept, with the mark in its place.
     pub fn into_bytes(self) -> Vec<u8> {
         let rest = self.rest();
         let mut all = self.head;

@@ -1,7 +1,7 @@
 //! Sandboxes kept ready with their interpreter already in, so that a create is a hand-over.
 //!
-//! The refill runs beside; taking one out never waits for it. The jail keeps a pool of its own below
-//! this one, of inits in their namespaces without an interpreter.
+//! The refill runs beside; taking one out never waits for it. The jail keeps a pool of its own
+//! below this one, of inits in their namespaces without an interpreter.
 //!
 //! Tests: `tests/it/jail/forks.rs`.
 
@@ -18,7 +18,9 @@ use crate::tier::TierDriver;
 /// How long a refill waits after a sandbox was taken, unless none is left.
 const REFILL_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long an interpreter rehearses after its first word before it counts as ready.
+/// How long an interpreter rehearses after its hello before it counts as ready.
+// A fork runs one cell of its own after its hello, so that a first cell finds most pages copied
+// (docs/design/zygote.md).
 const REHEARSAL_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a failed refill waits before the next.
@@ -35,7 +37,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Starts filling.
+    /// Starts a pool and the task that fills it.
     pub(crate) fn start(tier: Arc<dyn TierDriver>, plan: SandboxPlan, size: usize) -> Arc<Self> {
         let pool = Arc::new(Self {
             plan,
@@ -53,7 +55,7 @@ impl Pool {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ready sandbox for this plan, if the pool holds such sandboxes and has one.
+    /// Takes a ready sandbox for this plan, if the pool holds such sandboxes and has one.
     pub(crate) fn take(&self, plan: &SandboxPlan) -> Option<Created> {
         if !self.plan.is_like(plan) {
             return None;
@@ -63,11 +65,13 @@ impl Pool {
         let taken =
             std::iter::from_fn(|| ready.pop_front()).find(|created| created.kernel.is_alive());
         drop(ready);
+        // Keeps one permit: a sandbox taken between the look at the queue and the wait is not
+        // missed.
         self.changed.notify_one();
         taken
     }
 
-    /// How many sandboxes are ready.
+    /// Returns how many sandboxes are ready.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -75,6 +79,7 @@ impl Pool {
     /// Stops filling and ends the sandboxes that are ready.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        // A sandbox that is being made now is added later, and ends when the pool is dropped.
         self.lock().clear();
         self.changed.notify_one();
     }
@@ -100,7 +105,8 @@ async fn fill(pool: Arc<Pool>, tier: Arc<dyn TierDriver>) {
             return;
         }
         pool.changed.notified().await;
-        // The sandbox that was taken is about to run its first cell, which a refill would slow down.
+        // The sandbox that was taken is about to run its first cell, which a refill would slow
+        // down.
         if pool.len() > 0 {
             tokio::time::sleep(REFILL_PAUSE).await;
         }
@@ -112,10 +118,12 @@ fn warn(error: &CreateError) {
     tracing::warn!(error, "a sandbox for the pool could not be made");
 }
 
-/// Makes one that can be used at once: its interpreter has rehearsed, its files have been looked at.
+/// Makes one that can be used at once: its interpreter has rehearsed, its files have been looked
+/// at.
 async fn make(pool: &Pool, tier: &dyn TierDriver) -> Result<Created, CreateError> {
     let mut created = Sandbox::create(tier, pool.plan.clone()).await?;
     created.kernel.ready().await.map_err(CreateError::Kernel)?;
+    // While the interpreter rehearses, so that the first cell need not look at the files.
     created.snapshot = created.sandbox.files().glance().ok().flatten();
     tokio::time::sleep(REHEARSAL_PAUSE).await;
     Ok(created)

@@ -1,4 +1,5 @@
-//! The programs that run in a sandbox, their arguments and their environment.
+//! The programs that run in a sandbox, their arguments and their environment. Nothing of the host's
+//! environment is passed on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ fn joined(paths: &[PathBuf]) -> String {
     paths.join(":")
 }
 
-/// The variables of an interpreter. The guest's code removes those that only it needs.
+/// Returns the variables of an interpreter. The guest's code removes those that only it needs.
 fn kernel_environment(template: &Template) -> Vec<(String, String)> {
     let manifest = &template.manifest;
     let mut variables = variables(template);
@@ -49,8 +50,8 @@ fn kernel_environment(template: &Template) -> Vec<(String, String)> {
     variables.into_iter().collect()
 }
 
-/// What commands start from. bash is in the template's own tree, or in a directory of the host that
-/// is mounted at the same path inside.
+/// Returns what commands start from. bash is in the template's own tree, or in a directory of the
+/// host that is mounted at the same path inside.
 pub(crate) fn command_defaults(template: &Template) -> CommandDefaults {
     let bash = Path::new("/bin/bash");
     let shown = |path: PathBuf| {
@@ -61,8 +62,8 @@ pub(crate) fn command_defaults(template: &Template) -> CommandDefaults {
     CommandDefaults { environment: variables(template), has_bash }
 }
 
-/// Isolated from the environment and the user's files, and without `site`, whose work the guest's
-/// own code does faster.
+/// Returns the command line of an interpreter: isolated from the environment and the user's files,
+/// and without `site`, whose work the guest's own code does faster.
 fn python(template: &Template, script: &str) -> Vec<String> {
     let interpreter = template.manifest.interpreter.display().to_string();
     let script = format!("{}/{script}", guest::PACKAGE);
@@ -70,7 +71,7 @@ fn python(template: &Template, script: &str) -> Vec<String> {
     std::iter::once(interpreter).chain(flags).chain([script]).collect()
 }
 
-/// Starts an interpreter that shares nothing with any other.
+/// Returns the program of an interpreter that shares nothing with any other.
 pub(crate) fn fresh(template: &Template) -> GuestProgram {
     GuestProgram {
         arguments: python(template, "fresh.py"),
@@ -78,7 +79,8 @@ pub(crate) fn fresh(template: &Template) -> GuestProgram {
     }
 }
 
-/// Imports the template's modules ahead and then serves as the origin of interpreters.
+/// Returns the program that imports the template's modules ahead and then serves as the origin of
+/// interpreters.
 pub(crate) fn warm(template: &Template) -> GuestProgram {
     let mut environment = kernel_environment(template);
     let preload = template.manifest.preload.join(",");

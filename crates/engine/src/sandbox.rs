@@ -1,4 +1,5 @@
-//! One sandbox: an enclosure, its files, its commands, and the interpreters in it.
+//! One sandbox: an enclosure, its files, its commands, and the interpreters in it. Knows nothing of
+//! what isolates it.
 //!
 //! Tests: `tests/it/engine/work.rs`, `tests/it/jail/leftovers.rs`.
 
@@ -48,7 +49,7 @@ pub struct SandboxPlan {
 }
 
 impl SandboxPlan {
-    /// Whether sandboxes of both plans are interchangeable.
+    /// Returns whether sandboxes of both plans are interchangeable.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.is_poolable()
             && other.is_poolable()
@@ -57,13 +58,14 @@ impl SandboxPlan {
             && self.kernel == other.kernel
     }
 
-    /// Whether a sandbox made ahead can serve it.
+    /// Returns whether a sandbox made ahead can serve this plan.
     fn is_poolable(&self) -> bool {
+        // Inputs are mounted while the sandbox is made, and a fault is meant for one sandbox.
         self.spec.inputs.is_empty() && self.spec.fail_at == 0 && self.enter_step == 0
     }
 }
 
-/// A new sandbox, its first interpreter, and how its files stood if that is known already.
+/// A new sandbox, its first interpreter, and a snapshot of its files if one was taken.
 #[derive(Debug)]
 pub struct Created {
     pub sandbox: Sandbox,
@@ -92,7 +94,10 @@ impl Sandbox {
         let disk_bytes = plan.spec.limits.disk_bytes;
         let NewEnclosure { enclosure, made } =
             tier.create(plan.spec).map_err(CreateError::Enclosure)?;
+        // Armed until nothing can fail any more. It also acts if the caller drops this future.
         let guard = AbandonOnDrop(Some(&enclosure));
+        // Before the enclosure is made: the tier takes both requests in order, and one wait is
+        // saved.
         let kernel = Kernel::start(&enclosure, &plan.kernel, plan.enter_step)
             .map_err(CreateError::Kernel)?;
         let tree = made.await.map_err(CreateError::Enclosure)?;
@@ -131,34 +136,35 @@ impl Sandbox {
         self.commands.start(&self.enclosure, spec).await
     }
 
-    /// A line for the sandbox's shell: bash where the template has it.
+    /// Returns the command that runs a line in the sandbox's shell: bash where the template has it.
     pub fn shell_line(&self, line: &str) -> CommandSpec {
         self.commands.shell_line(line)
     }
 
-    /// Its writable files.
+    /// Returns its writable files.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
     }
 
-    /// What is really enforced.
+    /// Returns what is enforced.
     pub fn containment(&self) -> &Containment {
         &self.containment
     }
 
-    /// What it has used so far.
+    /// Returns what it has used so far.
     pub fn usage(&self) -> Usage {
         self.enclosure.usage()
     }
 
-    /// Whether all of it has ended, by itself or on request.
+    /// Returns whether all of it has ended, by itself or on request.
     pub fn is_dead(&self) -> bool {
         let life = self.enclosure.life();
+        // The watch of a sandbox that is being ended on request is closed without a last value.
         let alive = *life.borrow() == Life::Alive && life.has_changed().is_ok();
         !alive || self.ended.load(Ordering::Acquire)
     }
 
-    /// Kills everything in it. It is still to be destroyed.
+    /// Kills everything in it. What is left of it is removed by `destroy`.
     pub async fn kill(&self) -> Result<(), TierError> {
         self.ended.store(true, Ordering::Release);
         self.enclosure.kill().await
@@ -197,7 +203,7 @@ impl Drop for AbandonOnDrop<'_> {
 }
 
 impl AsFd for Sandbox {
-    /// The directory of its writable files.
+    /// Returns the directory of its writable files.
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.files.as_fd()
     }

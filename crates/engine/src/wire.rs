@@ -18,18 +18,23 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 pub(crate) const VERSION: u32 = 1;
 
 /// The longest head.
+// `guest/silica_guest/wire.py` has the same bound, so only code that writes to the socket past the
+// runner exceeds it.
 pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// The most representations of one result.
+// `MIMES_MAX` and `MIME_CHARS_MAX` in `guest/silica_guest/bundles.py` are the same: an honest guest
+// drops what the host would refuse.
 const PAYLOADS_MAX: usize = 64;
 
 /// The longest MIME type that is believed to be one.
 const MIME_BYTES_MAX: usize = 255;
 
-/// The longest metadata of one result: twice what the guest sends, for it may write numbers shorter.
+/// The longest metadata of one result: twice what the guest sends, for it may write numbers
+/// shorter.
 const METADATA_BYTES_MAX: usize = 128 * 1024;
 
-/// What the host says.
+/// The heads of frames from the host.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(crate) enum ToGuest<'a> {
@@ -74,6 +79,7 @@ enum Head {
     Done {
         cell: u64,
         status: Status,
+        // Wider than an exit status: `sys.exit` takes any integer, and `decode` keeps the low byte.
         exit_code: i64,
         #[serde(default)]
         results_dropped: u64,
@@ -96,7 +102,7 @@ pub(crate) enum Status {
     Exited,
 }
 
-/// What the guest says, checked.
+/// A frame from the guest, decoded and checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromGuest {
     Hello,
@@ -136,10 +142,13 @@ pub(crate) fn encode(head: &ToGuest<'_>, body: &[u8]) -> Vec<u8> {
 
 /// Checks the two lengths in front of a frame.
 pub(crate) fn lengths(prefix: [u8; 8], body_bytes_max: u64) -> Result<(usize, usize), WireError> {
+    // Widened to u64, so that the sum below cannot overflow.
     let number = |at: usize| {
         u64::from(u32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]))
     };
     let (head, body) = (number(0), number(4));
+    // Both lengths are claims of the guest. They are refused before a byte of the frame is awaited
+    // or allocated.
     if head > HEAD_BYTES_MAX as u64 || body > body_bytes_max {
         return Err(WireError::TooLong(head + body));
     }
@@ -148,8 +157,10 @@ pub(crate) fn lengths(prefix: [u8; 8], body_bytes_max: u64) -> Result<(usize, us
 
 /// Decodes the head and body of one frame.
 pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
+    // serde_json gives up at 128 levels, so a head of brackets cannot exhaust the stack.
     match serde_json::from_slice(head).map_err(WireError::Malformed)? {
         Head::Hello { version } if version == VERSION => Ok(FromGuest::Hello),
+        // The runner comes from this binary (`guest.rs`), so another version is no honest guest.
         Head::Hello { .. } => Err(WireError::Inconsistent),
         Head::Result { cell, seq, main, mimes, metadata } => {
             let payloads = payloads(mimes, body)?;
@@ -170,6 +181,7 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
 
 /// Cuts a body into the representations its head announces; they must fit it exactly.
 fn payloads(mimes: Vec<(String, u64)>, body: &[u8]) -> Result<Vec<Payload>, WireError> {
+    // Before the allocation that this number sizes.
     if mimes.len() > PAYLOADS_MAX {
         return Err(WireError::Inconsistent);
     }
@@ -177,7 +189,10 @@ fn payloads(mimes: Vec<(String, u64)>, body: &[u8]) -> Result<Vec<Payload>, Wire
     let mut payloads = Vec::with_capacity(mimes.len());
     for (mime, length) in mimes {
         let length = usize::try_from(length).map_err(|_| WireError::Inconsistent)?;
+        // A length beyond the body would panic in `split_at`.
         let (data, after) = rest.split_at_checked(length).ok_or(WireError::Inconsistent)?;
+        // Clients are promised one printable word and no more: `../../x` passes (SECURITY.md,
+        // "Names of results").
         if mime.len() > MIME_BYTES_MAX || !mime.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(WireError::Inconsistent);
         }
@@ -187,11 +202,13 @@ fn payloads(mimes: Vec<(String, u64)>, body: &[u8]) -> Result<Vec<Payload>, Wire
     if rest.is_empty() { Ok(payloads) } else { Err(WireError::Inconsistent) }
 }
 
-/// The metadata of a result as the domain keeps it.
+/// Returns the metadata of a result as the domain keeps it: JSON text, or nothing.
 fn metadata_text(metadata: &Map<String, Value>) -> Result<String, WireError> {
     if metadata.is_empty() {
         return Ok(String::new());
     }
+    // Written anew from the parsed value: the domain keeps JSON of our own making, and not bytes
+    // that a guest chose.
     let text = serde_json::to_string(metadata).expect("JSON always serialises");
     if text.len() > METADATA_BYTES_MAX { Err(WireError::Inconsistent) } else { Ok(text) }
 }
@@ -215,13 +232,15 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.body_bytes_max = bytes_max;
     }
 
-    /// The next frame. Cancelling loses nothing: what was read stays in the buffer.
+    /// Waits for the next frame. Cancelling loses nothing: what was read stays in the buffer.
     pub(crate) async fn next(&mut self) -> Result<FromGuest, WireError> {
         loop {
             if let Some(frame) = self.take()? {
                 return Ok(frame);
             }
             let missing = self.wanted.saturating_sub(self.buffer.len());
+            // `read_buf` is cancel safe: a dropped read has taken nothing from the socket. The room
+            // grows with what has arrived and not with what the head claims.
             self.buffer.reserve(missing.clamp(READ_AT_LEAST, READ_AT_MOST));
             let read = self.stream.read_buf(&mut self.buffer).await.map_err(WireError::Closed)?;
             if read == 0 {
@@ -230,12 +249,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// A whole frame from the buffer, if it holds one.
+    /// Takes a whole frame out of the buffer, if it holds one.
     fn take(&mut self) -> Result<Option<FromGuest>, WireError> {
         let Some(prefix) = self.buffer.first_chunk::<8>() else {
             return Ok(None);
         };
         let (head, body) = lengths(*prefix, self.body_bytes_max)?;
+        // Only after `lengths` has checked both, or a claim could ask for 8 GiB.
         self.wanted = 8 + head + body;
         if self.buffer.len() < self.wanted {
             return Ok(None);

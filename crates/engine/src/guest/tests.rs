@@ -1,4 +1,4 @@
-//! Holding layers, and sweeping those that nobody holds.
+//! Holding layers, and sweeping those that no process holds.
 
 use super::{Layer, sweep};
 use std::path::Path;

@@ -19,15 +19,22 @@ use crate::tier::Life;
 use crate::wire::{FromGuest, Status, ToGuest, WireError};
 
 /// How long interrupted code may take to stop before it is killed.
+// CPython runs signal handlers between two instructions of bytecode. A long call in C, or code that
+// swallows `KeyboardInterrupt`, gets no more than this.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long the word of an interpreter's end may lag behind the end of its streams.
+/// How long the report of an interpreter's end may lag behind the end of its streams.
+// The streams close with the process; its exit status comes only when the zone master has collected
+// it.
 const LIFE_LAG: Duration = Duration::from_secs(2);
 
 /// The least time between two looks at the processor time used.
+// Near the limit `cpu_pause` goes towards zero, and each look reads files of the control group.
 const CPU_CHECK_MIN: Duration = Duration::from_millis(20);
 
-/// What a pipe holds at most: everything the guest wrote before its last frame.
+/// What a pipe holds by default (pipe(7)): everything that the guest wrote before its last frame.
+// A guest that enlarges its pipes (F_SETPIPE_SZ) may have output left after a cell, which then
+// appears in its next one.
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// What is read at once of a pipe at first.
@@ -36,7 +43,7 @@ const BUFFER_BYTES_MIN: usize = 1024;
 /// Room for heads and for payloads that the guest's own count rounds differently.
 const BODY_SLACK_BYTES: u64 = 64 * 1024;
 
-/// Which pipe.
+/// One of the two pipes that a cell prints to.
 #[derive(Clone, Copy)]
 enum Stream {
     Stdout,
@@ -109,6 +116,7 @@ pub(super) async fn run(
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
     let environment = std::mem::take(&mut kernel.next_environment);
     let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &environment };
+    // A send that failed does not say why. `ended` finds out whether the interpreter has died.
     let end = match kernel.send(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
@@ -116,7 +124,8 @@ pub(super) async fn run(
     Ok(finish(kernel, cell, end).await)
 }
 
-/// The processor cannot be used up faster than this.
+/// Returns the least time in which `left` of processor time can be used up: the sandbox has
+/// `cpu_millis` thousandths of a processor.
 fn cpu_pause(limits: &Limits, left: Duration) -> Duration {
     (left * 1000 / limits.cpu_millis.max(1)).max(CPU_CHECK_MIN)
 }
@@ -131,14 +140,19 @@ async fn drive(
         let timer = cell.next_timer();
         let room = cell.watcher.has_room();
         tokio::select! {
+            // Polled in this order: a cell that ends just as its deadline passes counts as ended.
             biased;
             frame = kernel.frames.next() => {
                 if let Some(end) = on_frame(kernel, cell, frame).await {
                     return end;
                 }
             }
+            // Without room the pipes are not read. They fill up and the code waits, instead of the
+            // memory of this process growing.
             () = poll_fn(|context| cell.watcher.poll_room(context)), if !room => {}
             _ = kernel.stdout.readable(), if out_open && room => {
+                // A pipe at its end stays readable, and a closed channel stays ready: each is
+                // waited for once.
                 out_open = cell.read(Stream::Stdout, &kernel.stdout);
             }
             _ = kernel.stderr.readable(), if err_open && room => {
@@ -166,6 +180,8 @@ async fn on_frame(
 ) -> Option<End> {
     match frame {
         Ok(FromGuest::Result { cell: id, seq, bundle }) if id == cell.id => {
+            // The runner flushes, sends the result and waits for the acknowledgement. So what was
+            // printed before is in the pipes by now (docs/design/order.md).
             cell.drain(kernel);
             cell.keep(bundle);
             match kernel.send(&ToGuest::Ack { seq }, &[]).await {
@@ -195,31 +211,38 @@ async fn on_frame(
             None
         }
         Err(WireError::Closed(_)) => Some(ended(kernel, cell).await),
+        // A frame about another cell, a second hello, or bytes that are no frame: code in the guest
+        // writes to the socket. What follows cannot be in step, so the interpreter ends.
         Ok(_) | Err(_) => Some(End::Disconnected),
     }
 }
 
-/// The control socket has closed: because the interpreter ended, or because the code closed it.
+/// Returns how a cell ended whose control socket has closed: the interpreter ended, or the code
+/// closed the socket.
 async fn ended(kernel: &mut Kernel, cell: &mut Cell<'_>) -> End {
     let gone = kernel.life.wait_for(|life| *life != Life::Alive);
     let end = match tokio::time::timeout(LIFE_LAG, gone).await {
         Ok(Ok(life)) => End::Died(*life),
+        // The watch closes without a value when the sandbox is ended on request.
         Ok(Err(_)) => End::Died(Life::SandboxDied { out_of_memory: false }),
         Err(_) => End::Disconnected,
     };
+    // After the wait, so that the last output of a process that died is there.
     cell.drain(kernel);
     end
 }
 
-/// A clock struck: the deadline, the processor time, or the end of the grace.
+/// Handles the deadline, the limit of processor time, and the end of the grace.
 async fn on_timer(kernel: &mut Kernel, cell: &mut Cell<'_>) -> Option<End> {
     let now = Instant::now();
+    // The limit has struck already. Neither it nor another may interrupt a second time.
     if let Some((outcome, kill_at)) = cell.stopping {
         return (now >= kill_at).then_some(End::Killed(outcome));
     }
     if now >= cell.deadline {
         cell.stop(kernel, Outcome::TimedOut).await;
     } else if now >= cell.next_cpu_check {
+        // Zero where no control group counts: there RLIMIT_CPU ends the process.
         let used = cell.cpu_used(&kernel.usage()).unwrap_or_default();
         match cell.limits.cpu.checked_sub(used) {
             Some(left) if !left.is_zero() => {
@@ -262,7 +285,7 @@ impl Cell<'_> {
         Some(Duration::from_micros(used))
     }
 
-    /// Reads what is there; false at the stream's end.
+    /// Reads what is there; returns false at the stream's end.
     fn read(&mut self, stream: Stream, pipe: &pipe::Receiver) -> bool {
         let mut buffer = self.empty_buffer();
         let open = match pipe.try_read_buf(&mut buffer) {
@@ -271,13 +294,16 @@ impl Cell<'_> {
                 self.take(stream, &buffer);
                 true
             }
+            // Not an end: `drain` reads past the runtime, which may still believe that there is
+            // something.
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         };
         self.buffer = buffer;
         open
     }
 
-    /// The buffer, to be given back. Most cells print little; for one that filled it, it grows.
+    /// Takes the buffer, to be given back. Most cells print little; for one that filled it, it
+    /// grows.
     fn empty_buffer(&mut self) -> Vec<u8> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let full = buffer.len() == buffer.capacity();
@@ -312,6 +338,7 @@ impl Cell<'_> {
                 let (room, length) = (buffer.capacity(), read_waiting(pipe, &mut buffer));
                 self.take(stream, &buffer);
                 self.buffer = buffer;
+                // A short read means that the pipe is empty.
                 if length < room {
                     break;
                 }
@@ -323,6 +350,8 @@ impl Cell<'_> {
     /// Keeps a result if its number and size still fit.
     fn keep(&mut self, bundle: Bundle) {
         let bytes = bundle.bytes();
+        // The runner keeps to both limits and counts what it leaves out. This is for a guest that
+        // does not.
         let fits = self.results.len() < self.limits.results as usize
             && self.result_bytes + bytes <= self.limits.result_bytes;
         if fits {
@@ -348,11 +377,13 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> CellReport
     let usage = kernel.usage();
     let oom_kills = usage.oom_kills.saturating_sub(cell.baseline.oom_kills);
     let outcome = outcome(&end, cell.stopping.map(|(outcome, _)| outcome), oom_kills);
+    // After any other end the interpreter is dead, or its variables cannot be reached in step.
     let kernel_lives = matches!(end, End::Done { .. });
     if let End::Done { left_out, .. } = end {
         cell.results_left_out = cell.results_left_out.saturating_add(left_out);
     }
     let limits_hit = limits_hit(&cell, outcome, oom_kills, &usage);
+    // So far the watcher has seen the heads alone. What is kept of the tails is known only now.
     if !cell.watcher.takes_everything() {
         cell.watcher.stdout(&cell.stdout.rest());
         cell.watcher.stderr(&cell.stderr.rest());
@@ -372,11 +403,13 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> CellReport
     }
 }
 
-/// The one place that decides what an end means.
+/// Decides what an end means; nothing else does.
 fn outcome(end: &End, stopping: Option<Outcome>, oom_kills: u64) -> Outcome {
     match *end {
+        // Code that ends by itself within the grace has ended, even if it handled the interrupt.
         End::Done { status: Status::Ok, .. } => Outcome::Ok,
         End::Done { status: Status::Exited, exit_code, .. } => Outcome::Exited(exit_code),
+        // Code may turn the interrupt into another exception. The limit is the reason all the same.
         End::Done { status: Status::Raised, .. } => stopping.unwrap_or(Outcome::Raised),
         End::Done { status: Status::Interrupted, .. } => stopping.unwrap_or(Outcome::Interrupted),
         End::Killed(outcome) => outcome,
@@ -406,6 +439,9 @@ fn limits_hit(cell: &Cell<'_>, outcome: Outcome, oom_kills: u64, usage: &Usage) 
         _ if oom_kills > 0 => note(Limit::Memory, "a process was killed for needing more than"),
         _ => {}
     }
+    // Most of these limits are counted nowhere: a call fails, and the exception is all there is. It
+    // is the guest's word, so it adds a hint and never decides the outcome. The numbers are EAGAIN,
+    // EMFILE, EFBIG and ENOSPC (errno(3)).
     let raised = |name: &str, number: &str| {
         cell.error.as_ref().is_some_and(|error| {
             (name.is_empty() || error.name == name) && error.value.contains(number)
