@@ -1,4 +1,5 @@
-//! A sandbox's files as the host reaches them: through one way of opening, and never through a link.
+//! A sandbox's files as the host reaches them: through one way of opening, and never through a
+//! link.
 //!
 //! The guest may rename, replace and link whatever it likes while the host looks. So nothing is
 //! checked by name and then opened by name: a path is opened once, beneath a directory that was
@@ -6,8 +7,8 @@
 //! what was opened is looked at. Where a name has to be used, to make, move or remove it, it is one
 //! part below an opened directory, in a call that does not follow links.
 //!
-//! A privileged host takes the guest's user for each step (`identity`): files it makes belong to the
-//! guest, and a mistake in here could reach nothing that the guest could not.
+//! A privileged host takes the guest's user for each step (`identity`): files it makes belong to
+//! the guest, and a mistake in here could reach nothing that the guest could not.
 //!
 //! Every function is synchronous and may take as long as the disk does; none waits for a guest.
 //! Tests: `tests/it/engine/files.rs`.
@@ -73,12 +74,12 @@ pub struct Files {
     /// The most a copy or an archive takes of the host: what the sandbox may hold. Sparse files and
     /// hard links would make more of it.
     copy_bytes_max: u64,
-    /// How many inodes are in use while the guest has made nothing; `None` if something was there from
-    /// the beginning, so that the number says nothing.
+    /// How many inodes are in use while the guest has made nothing; `None` if something was there
+    /// from the beginning, so that the number says nothing.
     inodes_when_empty: Option<u64>,
 }
 
-/// What was opened.
+/// A file or directory that was opened.
 #[derive(Debug)]
 pub enum Opened {
     /// A regular file.
@@ -98,9 +99,10 @@ impl Files {
         Ok(files)
     }
 
-    /// How many bytes all files take, and how many files and directories there are.
+    /// Returns how many bytes all files take, and how many files and directories there are.
     pub fn space(&self) -> (u64, u64) {
         rustix::fs::fstatvfs(self.as_fd()).map_or((0, 0), |space| {
+            // A tmpfs counts open files without a name (O_TMPFILE) as well. `is_bare` relies on it.
             let blocks = space.f_blocks.saturating_sub(space.f_bfree);
             (blocks * space.f_frsize, space.f_files.saturating_sub(space.f_ffree))
         })

@@ -88,6 +88,7 @@ struct Tar<'to> {
 
 impl Tar<'_> {
     fn file(&mut self, name: &str, mut from: Reader) -> Result<(), FileError> {
+        // By the size that a file claims: a sparse file of a terabyte takes no room in the sandbox.
         let bytes = self.done.bytes.saturating_add(from.size());
         if bytes > self.bytes_max {
             let path = from.shown().to_owned();
@@ -95,6 +96,8 @@ impl Tar<'_> {
         }
         let modified = from.modified().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = modified.map_or(0, |since| since.as_secs());
+        // The header promises this many bytes, and the reader gives exactly as many: it stops there
+        // if the file has grown, and fails if it has shrunk.
         self.header(name, EntryType::Regular, from.size(), from.mode(), seconds)?;
         let mut buffer = vec![0; CHUNK_BYTES.min(from.size() as usize)];
         loop {
@@ -135,6 +138,8 @@ impl Tar<'_> {
     }
 
     fn end(mut self) -> Result<Archived, FileError> {
+        // Two empty blocks end an archive (tar(5)). They are written only here, so a stream that
+        // breaks off is seen to be cut.
         self.put(&[0; 2 * BLOCK_BYTES])?;
         self.to.flush().map_err(FileError::Output)?;
         Ok(self.done)
@@ -152,7 +157,7 @@ impl Tar<'_> {
     }
 }
 
-/// A header with as much of the name as fits.
+/// Makes a header with as much of the name as fits.
 fn header(name: &str, kind: EntryType, size: u64, mode: u32, modified: u64) -> Header {
     let mut header = Header::new_gnu();
     let length = name.len().min(NAME_BYTES_MAX);
@@ -161,6 +166,7 @@ fn header(name: &str, kind: EntryType, size: u64, mode: u32, modified: u64) -> H
     header.set_size(size);
     header.set_mode(mode);
     header.set_mtime(modified);
+    // The id as seen inside: the host's number of this user means nothing where the archive goes.
     header.set_uid(USER.0);
     header.set_gid(USER.0);
     // The name is shorter than its field.

@@ -1,10 +1,10 @@
 //! Which files a cell made, changed and removed: two scans compared.
 //!
-//! This runs after every cell, so a scan asks the kernel for little: one open, one read and one close
-//! of each directory, one look at each entry, and a single call where the guest has made nothing.
-//! Directories are always read again: their times have the grain of a clock tick on kernels before
-//! 6.13, and a file made within the tick of the last scan would go unseen. The same holds there for a
-//! file rewritten in that tick with the same size.
+//! This runs after every cell, so a scan asks the kernel for little: one open, one read and one
+//! close of each directory, one look at each entry, and a single call where the guest has made
+//! nothing. Directories are always read again: their times have the grain of a clock tick on
+//! kernels before 6.13, and a file made within the tick of the last scan would go unseen. The same
+//! holds there for a file rewritten in that tick with the same size.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -32,7 +32,7 @@ const HOME: &str = "home/";
 /// Where Python keeps compiled modules.
 const COMPILED: &str = "__pycache__";
 
-/// How the files of a sandbox stood at some moment.
+/// The files of a sandbox at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
     /// By path in the sandbox's file system.
@@ -81,17 +81,20 @@ impl Files {
         self.guest.act(|| Ok(self.scan(SCAN_ENTRIES_MAX)))
     }
 
-    /// The same if there are only a few: it takes no longer than handing the work to another thread.
+    /// Takes a snapshot if there are only a few files: it takes no longer than handing the work to
+    /// another thread.
     pub fn glance(&self) -> Result<Option<Snapshot>, FileError> {
         if self.is_bare() {
             return Ok(Some(Snapshot::NOTHING));
         }
+        // If there are more files, the work so far is lost. A hundred entries take no longer than
+        // the hop to another thread, which most cells are spared.
         let seen = self.guest.act(|| Ok(self.scan(GLANCE_ENTRIES_MAX)))?;
         Ok(seen.complete.then_some(seen))
     }
 
-    /// Whether the guest has no file at all, not even one without a name. Most cells leave none, and
-    /// the kernel keeps the count.
+    /// Returns whether the guest has no file at all, not even one without a name. Most cells leave
+    /// none, and the kernel keeps the count.
     fn is_bare(&self) -> bool {
         self.inodes_when_empty == Some(self.space().1)
     }
@@ -104,6 +107,8 @@ impl Files {
                 from.push((directory, place.to_owned()));
             }
         }
+        // A guest may remove or close even these. What was not read is then not known, and not
+        // empty.
         let all_open = from.len() == SCANNED.len();
         let bounds = Bounds { depth: DEPTH_MAX, entries, path_bytes: SCAN_PATH_BYTES_MAX };
         let left_out = survey(self.as_fd(), from, bounds, |seen| {
@@ -123,6 +128,7 @@ impl Stamp {
         Self {
             inode: stat.st_ino,
             size: stat.st_size as u64,
+            // `utimensat` sets the first time; the second is the kernel's alone (inode(7)).
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             touched: (stat.st_ctime, stat.st_ctime_nsec),
         }
@@ -136,10 +142,10 @@ fn is_skipped(seen: &Seen<'_>) -> bool {
 }
 
 impl Snapshot {
-    /// That there are no files.
+    /// A sandbox without files.
     const NOTHING: Self = Self { files: BTreeMap::new(), complete: true };
 
-    /// What happened between an earlier snapshot and this one.
+    /// Returns what changed between an earlier snapshot and this one.
     pub fn since(&self, before: &Self) -> Changes {
         compare(before, self)
     }
@@ -159,6 +165,7 @@ fn compare(before: &Snapshot, now: &Snapshot) -> Changes {
             None => {}
         }
     }
+    // A file that this scan did not reach may still be there.
     if now.complete {
         let gone = before.files.iter().filter(|(path, _)| !now.files.contains_key(*path));
         changes.removed = gone.map(file).collect();

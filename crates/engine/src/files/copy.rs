@@ -1,4 +1,5 @@
-//! Copying a file or a directory out to the host.
+//! Copying a file or a directory out to the host. Reads as the guest, writes as the host, and
+//! follows no link on either side.
 //! Tests: `tests/it/engine/outputs.rs`.
 
 use std::fs::File;
@@ -36,6 +37,8 @@ impl Files {
             let Some(relative) = walk.relative(&name) else { continue };
             let shown = format!("{path}/{relative}");
             let target = target.join(&relative);
+            // Only the opening happens as the guest. The target is the host's, and the guest's user
+            // may not write it.
             match self.guest.act(|| beneath::open(walk.directory(), &name, &shown)) {
                 Ok(Opened::File(file)) => copy.file(Reader::new(file, &shown)?, &target)?,
                 Ok(Opened::Directory(next)) => {
@@ -50,7 +53,7 @@ impl Files {
     }
 }
 
-/// What a copy may still take of the host.
+/// The bytes that a copy may take of the host, and those that are left of them.
 struct Copy {
     bytes_max: u64,
     bytes_left: u64,
@@ -69,6 +72,8 @@ impl Copy {
         let mut partial = target.as_os_str().to_owned();
         partial.push(format!(".silica-{}", std::process::id()));
         let partial = Path::new(&partial);
+        // With O_EXCL, which follows no link at the end (open(2)), and with a mode of our own: what
+        // a guest marks as set-user-id is not so on the host.
         let mut output =
             File::options().write(true).create_new(true).open(partial).map_err(failed)?;
         let copied = copy_bytes(&mut from, &mut output, target)
@@ -95,6 +100,7 @@ fn copy_bytes(from: &mut Reader, to: &mut File, target: &Path) -> Result<(), Fil
 
 fn make_directory(target: &Path) -> Result<(), FileError> {
     match std::fs::create_dir(target) {
+        // A link to a directory does not count, or the copy would go wherever it leads.
         Err(_) if target.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) => Ok(()),
         made => made.map_err(|error| FileError::Write(target.to_owned(), error)),
     }

@@ -67,7 +67,6 @@ pub enum FileError {
     Range {
         /// The path, as the guest sees it.
         path: String,
-        /// The file's size.
         size: u64,
     },
     /// A write that failed before was to be finished.
@@ -104,11 +103,9 @@ pub enum FileError {
     /// The guest's side failed in a way that has no name here.
     #[error("cannot {doing} {path} in the sandbox")]
     System {
-        /// What was tried.
         doing: &'static str,
         /// The path, as the guest sees it.
         path: String,
-        /// The system's reason.
         #[source]
         source: io::Error,
     },
@@ -120,6 +117,8 @@ impl FileError {
         let path = shown.to_owned();
         match errno {
             Errno::NOENT => Self::Missing(path),
+            // ELOOP is the answer to a link, EXDEV to a path that leaves the directory or its mount
+            // (openat2(2)).
             Errno::LOOP | Errno::XDEV => Self::Linked(path),
             Errno::ACCESS | Errno::PERM => Self::Denied(path),
             // A socket, or a FIFO without a reader, cannot be opened at all.
@@ -133,7 +132,7 @@ impl FileError {
         }
     }
 
-    /// The same for calls that came through the standard library.
+    /// Names what the kernel said about a path in a call through the standard library.
     pub(super) fn of_io(doing: &'static str, shown: &str, error: io::Error) -> Self {
         match Errno::from_io_error(&error) {
             Some(errno) => Self::of(doing, shown, errno),
@@ -141,8 +140,8 @@ impl FileError {
         }
     }
 
-    /// Whether a walk through a directory leaves the entry out and goes on: a link, a special file,
-    /// one that may not be read, or one that is gone or was swapped since its name was read.
+    /// Returns whether a walk leaves the entry out and goes on: a link, a special file, one that
+    /// may not be read, or one that is gone or was swapped since its name was read.
     pub(super) fn is_of_one_entry(&self) -> bool {
         matches!(
             self,

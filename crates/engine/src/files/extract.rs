@@ -1,8 +1,9 @@
 //! Unpacking an uploaded tar archive, every byte of which may be hostile.
 //!
-//! The crate's reader is used for the blocks alone. Long names are read here, because the crate takes
-//! them into memory however long they say they are. A name becomes a file only as a [`GuestPath`]
-//! and through [`Files::write`], so an archive can do what a series of uploads can, and no more.
+//! The crate's reader is used for the blocks alone. Long names are read here, because the crate
+//! takes them into memory however long they say they are. A name becomes a file only as a
+//! [`GuestPath`] and through [`Files::write`], so an archive can do what a series of uploads can,
+//! and no more.
 
 use std::io::Read;
 
@@ -14,6 +15,7 @@ use super::{
 };
 
 /// The longest name in an extension of a header, with room for a zero.
+// PATH_MAX: no longer name could be opened.
 const LONG_NAME_BYTES_MAX: u64 = 4097;
 
 /// The longest extension of a header in the manner of POSIX (pax).
@@ -25,12 +27,11 @@ const LEFT_OUT_NAMES_MAX: usize = 16;
 /// How much of a name is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What was unpacked.
+/// What came out of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extracted {
     /// Files that were written, counting again those that were replaced.
     pub files: usize,
-    /// Bytes of them.
     pub bytes: u64,
     /// Links, devices and other entries that are neither file nor directory.
     pub left_out: usize,
@@ -62,6 +63,8 @@ impl Files {
             done: Extracted::default(),
         };
         let entries = archive.entries().map_err(FileError::Archive)?;
+        // Raw, so that the crate hands out extensions as entries instead of reading them into
+        // memory.
         for (index, entry) in entries.raw(true).enumerate() {
             if index == ENTRIES_MAX {
                 return Err(FileError::TooMuch(into.to_string()));
@@ -95,6 +98,7 @@ impl Unpacking<'_> {
         match entry.header().entry_type() {
             EntryType::GNULongName => {
                 let name = read_whole(&mut entry, LONG_NAME_BYTES_MAX)?;
+                // GNU tar ends the name with a zero.
                 let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
                 self.take_long_name(name[..end].to_vec())
             }
@@ -118,6 +122,8 @@ impl Unpacking<'_> {
     fn take_long_name(&mut self, name: Vec<u8>) -> Result<(), FileError> {
         match self.long_name.replace(name) {
             None => Ok(()),
+            // Readers of tar differ in which of two names holds. What a scanner let pass must not
+            // become another file here.
             Some(first) => Err(refused(&first, "two names are given for one entry")),
         }
     }
@@ -128,6 +134,8 @@ impl Unpacking<'_> {
         name: &[u8],
         entry: Entry<'_, R>,
     ) -> Result<(), FileError> {
+        // The oldest format has no type for directories: there a name that ends in a slash is one
+        // (tar(5)).
         let is_folder = kind.is_dir() || (kind.is_file() && name.ends_with(b"/"));
         match kind {
             EntryType::GNUSparse => Err(refused(name, "it is a sparse file")),
@@ -148,7 +156,7 @@ impl Unpacking<'_> {
         }
     }
 
-    /// Where an entry goes; `None` for the directory itself.
+    /// Returns where an entry goes; `None` for the directory itself.
     fn target(&self, name: &[u8]) -> Result<Option<GuestPath>, FileError> {
         let text = std::str::from_utf8(name).map_err(|_| refused(name, "its name is no text"))?;
         let joined =
@@ -165,6 +173,8 @@ impl Unpacking<'_> {
     ) -> Result<(), FileError> {
         let size = entry.size();
         let options = WriteOptions {
+            // `Files::write` takes the permission bits alone, so no set-user-id bit comes out of an
+            // archive.
             mode: entry.header().mode().unwrap_or(FILE_MODE_DEFAULT),
             parents: Parents::Create,
             existing: Existing::Replace,
@@ -178,6 +188,7 @@ impl Unpacking<'_> {
             }
             writer.write(&self.buffer[..length])?;
         }
+        // The crate ends a read early if the archive does. Half a file must not get its name.
         if writer.written() != size {
             return Err(refused(name, "the archive ends in the middle of it"));
         }
@@ -194,10 +205,11 @@ impl Unpacking<'_> {
     }
 }
 
-/// The content of an extension, which must be whole and not longer than this.
+/// Reads the content of an extension, which must be whole and not longer than this.
 fn read_whole<R: Read>(entry: &mut Entry<'_, R>, most: u64) -> Result<Vec<u8>, FileError> {
     let (size, mut content) = (entry.size(), Vec::new());
     let name = entry.header().path_bytes().into_owned();
+    // By the header's claim, before a byte is read into memory.
     if size > most {
         return Err(refused(&name, "it is too long"));
     }
@@ -208,8 +220,8 @@ fn read_whole<R: Read>(entry: &mut Entry<'_, R>, most: u64) -> Result<Vec<u8>, F
     Ok(content)
 }
 
-/// The path among an entry's POSIX records. A size there would not be the header's, by which we
-/// read, and records of a sparse file mean that the content is none.
+/// Returns the path among an entry's POSIX records. A size there would not be the header's, by
+/// which we read, and records of a sparse file mean that the content is none.
 fn pax_path(records: &[u8]) -> Result<Option<Vec<u8>>, FileError> {
     let mut path = None;
     for record in PaxExtensions::new(records) {

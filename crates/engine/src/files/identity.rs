@@ -13,7 +13,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::FileError;
 
-/// Whose files they are.
+/// The user to whom the files of a sandbox belong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     uid: Uid,
@@ -21,13 +21,13 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The owner of a directory.
+    /// Returns the owner of a directory.
     pub(super) fn of(directory: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = rustix::fs::fstat(directory)?;
         Ok(Self { uid: Uid::from_raw(stat.st_uid), gid: Gid::from_raw(stat.st_gid) })
     }
 
-    /// Whether a file is theirs.
+    /// Returns whether a file belongs to this user.
     pub(super) fn owns(self, uid: u32) -> bool {
         self.uid.as_raw() == uid
     }
@@ -52,8 +52,8 @@ impl Identity {
 }
 
 /// The thread's effective ids are the guest's, and it is in no other group, until this is dropped.
-/// All that is the thread's alone: these are the kernel's calls and not the C library's, which change
-/// the whole process.
+/// All that is the thread's alone: these are the kernel's calls and not the C library's, which
+/// change the whole process.
 struct Taken {
     gid: Gid,
     groups: Vec<Gid>,
@@ -63,15 +63,20 @@ impl Taken {
     fn take(guest: Identity) -> rustix::io::Result<Self> {
         // The groups first: without root's id there is no right left to change them.
         let taken = Self { gid: rustix::process::getegid(), groups: rustix::process::getgroups()? };
+        // From here on an early return gives back what was taken: `taken` is dropped.
         if !taken.groups.is_empty() {
             set_thread_groups(&[])?;
         }
         set_thread_res_gid(None, guest.gid, None)?;
+        // The real and the saved id stay root's, so that the effective one can be taken back. With
+        // an effective id other than 0 the kernel clears the effective capabilities
+        // (capabilities(7)).
         set_thread_res_uid(None, guest.uid, None)?;
         Ok(taken)
     }
 
     fn give_back(&self) -> rustix::io::Result<()> {
+        // The id first: it brings back the capabilities that the other two calls need.
         set_thread_res_uid(None, Uid::ROOT, None)?;
         set_thread_res_gid(None, self.gid, None)?;
         if !self.groups.is_empty() {
@@ -83,6 +88,8 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        // A thread that went on as the guest would fail later in unrelated work. It ends here
+        // instead.
         self.give_back().expect("root is still the thread's real id, and may have its rights back");
     }
 }

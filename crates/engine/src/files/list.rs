@@ -19,7 +19,6 @@ pub struct Listed {
     pub path: String,
     /// Whether the path can be used: a name that is not UTF-8 is only shown, as far as it can be.
     pub usable: bool,
-    /// What it is.
     pub stat: FileStat,
 }
 
@@ -34,7 +33,7 @@ pub struct Listing {
 }
 
 impl Listed {
-    /// The last part of the path.
+    /// Returns the last part of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -54,6 +53,7 @@ impl Files {
                 entries.push(self.listed(&seen));
                 Then::Enter
             });
+            // By parts and not by bytes, or `a-b` would come between `a` and `a/b`.
             entries.sort_by(|a: &Listed, b| a.path.split('/').cmp(b.path.split('/')));
             let truncated = left_out.entries || (left_out.levels && depth == DEPTH_MAX);
             Ok(Listing { entries, truncated })

@@ -19,13 +19,14 @@ const PAIRS_MAX: usize = 32;
 const BYTES_MAX: usize = 4096;
 
 /// The longest list of names the kernel gives.
+// XATTR_LIST_MAX (xattr(7)).
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 
 /// Names and what is said under them.
 pub type Metadata = BTreeMap<String, String>;
 
 impl Files {
-    /// What is said about a file or directory; of a link, nothing.
+    /// Returns what is said about a file or directory; of a link, nothing.
     pub fn metadata(&self, path: &GuestPath) -> Result<Metadata, FileError> {
         self.guest.act(|| {
             let held = beneath::hold(self.as_fd(), path)?;
@@ -35,7 +36,7 @@ impl Files {
 }
 
 impl Writer {
-    /// Says something about the file that is being written.
+    /// Stores metadata with the file that is being written.
     pub fn describe(&self, metadata: &Metadata) -> Result<(), FileError> {
         let refused = |reason| FileError::Metadata { path: self.shown().to_owned(), reason };
         let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -47,6 +48,7 @@ impl Writer {
         }
         for (name, value) in metadata {
             self.as_guest(|file| set(file, name, value)).map_err(|errno| match errno {
+                // tmpfs keeps attributes of users since Linux 6.6.
                 Errno::NOTSUP => refused("this host's kernel keeps none for such files"),
                 Errno::NAMETOOLONG | Errno::RANGE => refused("a name is too long"),
                 Errno::NOSPC => FileError::DiskFull(self.shown().to_owned()),
@@ -62,12 +64,12 @@ fn set(file: &File, name: &str, value: &str) -> rustix::io::Result<()> {
     rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::empty())
 }
 
-/// A held descriptor as a path: attributes cannot be asked of the descriptor itself.
+/// Returns a held descriptor as a path: with O_PATH, fgetxattr(2) answers EBADF.
 pub(super) fn own_path(held: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", held.as_raw_fd())
 }
 
-/// What is there and readable; nothing where attributes are not kept.
+/// Reads what is there and readable; nothing where attributes are not kept.
 fn read(path: &str) -> Metadata {
     let mut names = vec![0; NAMES_BYTES_MAX];
     let length = rustix::fs::listxattr(path, names.as_mut_slice()).unwrap_or(0);
@@ -79,6 +81,7 @@ fn read(path: &str) -> Metadata {
     let mut left = BYTES_MAX;
     for (full, name) in ours.take(PAIRS_MAX) {
         let mut value = vec![0; left];
+        // A value that is longer than the room left is ERANGE, and left out like one that has gone.
         let Ok(length) = rustix::fs::getxattr(path, full, value.as_mut_slice()) else { continue };
         value.truncate(length);
         let Some(rest) = left.checked_sub(length + name.len()) else { break };

@@ -1,4 +1,5 @@
-//! Paths as users write them, checked once.
+//! Paths as users write them, checked once. Whatever opens a file takes a [`GuestPath`] and no
+//! text.
 
 use super::{FileError, PLACES};
 
@@ -17,8 +18,8 @@ pub struct GuestPath {
 }
 
 impl GuestPath {
-    /// Checks a path as users write it: absolute, or relative to /workspace. A part that is `.` says nothing
-    /// and is dropped; `..` could say something else beside links, and is refused.
+    /// Checks a path as users write it: absolute, or relative to /workspace. A part that is `.`
+    /// says nothing and is dropped; `..` could say something else beside links, and is refused.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         let outside = || FileError::Outside(text.to_owned());
         if text.len() > PATH_BYTES_MAX {
@@ -42,18 +43,19 @@ impl GuestPath {
             .iter()
             .find_map(|(directory, place)| {
                 let rest = shown.strip_prefix(place)?;
+                // `/workspace2` begins like a place, but is not below it.
                 (rest.is_empty() || rest.starts_with('/')).then_some((directory, rest))
             })
             .ok_or_else(outside)?;
         Ok(Self { inner: format!("{directory}{rest}"), shown })
     }
 
-    /// The last part.
+    /// Returns the last part.
     pub fn name(&self) -> &str {
         self.shown.rsplit('/').next().unwrap_or_default()
     }
 
-    /// A path below this one, checked as [`GuestPath::parse`] does.
+    /// Returns a path below this one, checked as [`GuestPath::parse`] does.
     pub fn join(&self, relative: &str) -> Result<Self, FileError> {
         match relative.trim_end_matches('/') {
             "" => Err(FileError::Outside(relative.to_owned())),
@@ -61,17 +63,17 @@ impl GuestPath {
         }
     }
 
-    /// As the guest sees it.
+    /// Returns the path as the guest sees it.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Relative to the sandbox's file system.
+    /// Returns the path relative to the sandbox's file system.
     pub(super) fn inner(&self) -> &str {
         &self.inner
     }
 
-    /// The directory and the name in it; a place itself has none that could be changed.
+    /// Returns the directory and the name in it; a place itself has none that could be changed.
     pub(super) fn split(&self) -> Result<(&str, &str), FileError> {
         self.inner.rsplit_once('/').ok_or_else(|| FileError::Place(self.shown.clone()))
     }

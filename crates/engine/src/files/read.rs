@@ -58,22 +58,22 @@ impl Reader {
         })
     }
 
-    /// The file's size when it was opened.
+    /// Returns the file's size when it was opened.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its permission bits.
+    /// Returns its permission bits.
     pub fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// When it was last changed; the guest can say whatever it likes.
+    /// Returns when it was last changed; the guest can set any time.
     pub fn modified(&self) -> SystemTime {
         self.modified
     }
 
-    /// How much is still to come.
+    /// Returns how many bytes are still to come.
     pub fn left(&self) -> u64 {
         self.end - self.position
     }
@@ -96,6 +96,7 @@ impl Reader {
         if wanted == 0 {
             return Ok(0);
         }
+        // Never beyond `end`, so that a file which grows is not followed.
         let length = loop {
             match self.file.read_at(&mut buffer[..wanted], self.position) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

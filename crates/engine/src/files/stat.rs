@@ -1,4 +1,4 @@
-//! What something in a sandbox is, without opening it.
+//! The kind, size, mode, time and owner of an entry, found without opening it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use super::{FileError, Files, GuestPath, beneath};
 /// How much of a link's text is shown: Linux's own bound of a path.
 const TARGET_BYTES_MAX: usize = 4096;
 
-/// What something is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -25,7 +25,7 @@ pub enum FileKind {
     Other,
 }
 
-/// Whose something is.
+/// The owner of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The sandbox's user.
@@ -34,16 +34,15 @@ pub enum Owner {
     Nobody,
 }
 
-/// What is known about something in a sandbox.
+/// What the kernel says about an entry in a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileStat {
-    /// What it is.
     pub kind: FileKind,
     /// Its size in bytes; of a link, the length of its text.
     pub size: u64,
     /// Its permission bits, with those above them (set-user-id and the like).
     pub mode: u32,
-    /// When it was last changed; the guest can say whatever it likes.
+    /// When it was last changed; the guest can set any time.
     pub modified: SystemTime,
     /// Whose it is.
     pub owner: Owner,
@@ -59,12 +58,15 @@ impl Files {
             .map_err(|errno| FileError::of("look at", path.shown(), errno))?;
         let mut found = FileStat::of(&stat, self.guest);
         if found.kind == FileKind::Symlink {
+            // With an empty name readlinkat(2) reads the link that the descriptor holds, and not
+            // what has its name by now.
             found.target = link_text(held.as_fd(), "");
         }
         Ok(found)
     }
 
-    /// Whether a path names anything, be it a link. A link on the way is an error, as everywhere.
+    /// Returns whether a path names anything, a link included. A link on the way is an error, as
+    /// everywhere.
     pub fn exists(&self, path: &GuestPath) -> Result<bool, FileError> {
         match self.stat(path) {
             Ok(_) => Ok(true),
@@ -75,7 +77,7 @@ impl Files {
 }
 
 impl FileStat {
-    /// Without the text of a link.
+    /// Converts what the kernel says; without the text of a link.
     pub(super) fn of(stat: &Stat, guest: Identity) -> Self {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => FileKind::File,
@@ -96,7 +98,7 @@ impl FileStat {
 }
 
 impl Owner {
-    /// The name the guest knows.
+    /// Returns the name that the guest knows.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -105,14 +107,14 @@ impl Owner {
     }
 }
 
-/// The text of a link; `None` if it is none any more.
+/// Returns the text of a link; `None` if it is none any more.
 pub(super) fn link_text(directory: BorrowedFd<'_>, name: impl Arg) -> Option<String> {
     let mut text = vec![0; TARGET_BYTES_MAX];
     let length = rustix::fs::readlinkat_raw(directory, name, text.as_mut_slice()).ok()?;
     Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 
-/// A time the guest may have made up: any number of seconds, before 1970 too.
+/// Converts a time that the guest may have set: any number of seconds, before 1970 too.
 pub(super) fn time(seconds: i64, nanoseconds: u64) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let time = if seconds < 0 {

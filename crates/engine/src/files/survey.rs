@@ -1,8 +1,8 @@
 //! Looking at everything below some directories, shallow ones first, without opening a file.
 //!
-//! What is nearest the top is seen before a bound is hit, which is what people look for. A directory
-//! further down is opened by its path, through `beneath` like any other: if the guest has swapped it
-//! meanwhile, it is another directory of the sandbox or it is refused.
+//! What is nearest the top is seen before a bound is hit, which is what people look for. A
+//! directory further down is opened by its path, through `beneath` like any other: if the guest has
+//! swapped it meanwhile, it is another directory of the sandbox or it is refused.
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -22,10 +22,11 @@ pub(super) struct Bounds {
     pub(super) path_bytes: usize,
 }
 
-/// What was left out.
+/// What a survey left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// There was more than the bounds allow, or a directory could not be read for no fault of its own.
+    /// There was more than the bounds allow, or a directory could not be read for no fault of its
+    /// own.
     pub(super) entries: bool,
     /// There were directories below the last level.
     pub(super) levels: bool,
@@ -72,6 +73,8 @@ pub(super) fn survey(
     while let Some(Pending { opened, inner, depth }) = pending.pop_front() {
         let opened = match opened {
             Some(opened) => Ok(opened),
+            // Only when its turn comes: every directory that waits would otherwise hold a
+            // descriptor.
             None => beneath::open_directory(root, inner.as_str(), &inner),
         };
         let directory = match opened {
@@ -91,11 +94,14 @@ pub(super) fn survey(
         left_out.entries |= !names.complete;
         for name in &names.list {
             let Some(seen) = look(directory.as_fd(), &inner, name) else { continue };
+            // By the length of the whole path, which is what a caller keeps of each entry.
             let Some(rest) = left.path_bytes.checked_sub(seen.inner.len()) else {
                 left_out.entries = true;
                 return left_out;
             };
             left.path_bytes = rest;
+            // A name that is not UTF-8 was made readable, so the text does not lead to the
+            // directory.
             let child = (seen.is_text && is_directory(&seen.stat)).then(|| seen.inner.clone());
             let (Then::Enter, Some(inner)) = (visit(seen), child) else { continue };
             if depth < bounds.depth {
@@ -108,14 +114,14 @@ pub(super) fn survey(
     left_out
 }
 
-/// The path the guest sees for one in the sandbox's file system.
+/// Returns the path the guest sees for one in the sandbox's file system.
 pub(super) fn shown(inner: &str) -> String {
     let (directory, rest) = inner.split_at(inner.find('/').unwrap_or(inner.len()));
     let place = PLACES.iter().find(|(name, _)| *name == directory);
     format!("{}{rest}", place.map_or(directory, |(_, place)| place))
 }
 
-/// `None` if it is gone already.
+/// Looks at one entry; `None` if it is gone already.
 fn look<'survey>(
     directory: BorrowedFd<'survey>,
     parent: &str,

@@ -66,7 +66,7 @@ impl Ground {
     }
 
     fn over(root: PathBuf, mount: Option<OwnedFd>, directory: Option<tempfile::TempDir>) -> Self {
-        // The last one is no place of files to anybody but the guest.
+        // The last one is a place of files to the guest alone.
         for place in PLACES.map(|(place, _)| place).into_iter().chain(["shm"]) {
             fs::create_dir(root.join(place)).unwrap();
         }
@@ -74,7 +74,7 @@ impl Ground {
         Self { root, files, _mount: mount, _directory: directory }
     }
 
-    /// All that is there now, and everything made later, belongs to another user.
+    /// Gives everything that is there now, and everything made later, to another user.
     fn give_to(&mut self, owner: u32) {
         for path in [self.root.clone()].into_iter().chain(PLACES.map(|(at, _)| self.root.join(at)))
         {

@@ -62,6 +62,8 @@ impl Files {
         overwrite: Overwrite,
     ) -> Result<(), FileError> {
         let flags = match overwrite {
+            // The kernel looks and moves in one step. A look of ours before would leave the guest a
+            // gap.
             Overwrite::Refuse => RenameFlags::NOREPLACE,
             Overwrite::Replace => RenameFlags::empty(),
         };
@@ -82,13 +84,15 @@ impl Files {
 
     /// Removes a file, link or special file, or a directory; returns how many names that were.
     ///
-    /// A tree with more than [`super::ENTRIES_MAX`] entries, or deeper than [`super::DEPTH_MAX`], is
-    /// removed in part. So is one the guest goes on filling.
+    /// A tree with more than [`super::ENTRIES_MAX`] entries, or deeper than [`super::DEPTH_MAX`],
+    /// is removed in part. So is one the guest goes on filling.
     pub fn remove(&self, path: &GuestPath, removal: Removal) -> Result<usize, FileError> {
         self.guest.act(|| {
             let (parent, name) = beneath::open_parent(self.as_fd(), path)?;
             let failed = |errno| FileError::of("remove", path.shown(), errno);
             let mut count = 1;
+            // Tried as a file first, without a look at it: Linux answers EISDIR for a directory
+            // (unlink(2)).
             match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
                 Ok(()) => return Ok(count),
                 Err(Errno::ISDIR) => {}
@@ -98,17 +102,21 @@ impl Files {
                 let directory = beneath::open_directory(parent.as_fd(), name, path.shown())?;
                 count += empty(directory, path.shown())?;
             }
+            // Fails with ENOTEMPTY if the guest has filled the directory again; it is not tried
+            // twice.
             rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed)?;
             Ok(count)
         })
     }
 
-    /// The directory in which a path's last part is, made if that is wanted; with that part.
+    /// Opens the directory in which a path's last part is, made if that is wanted; returns it with
+    /// that part.
     pub(super) fn parent<'path>(
         &self,
         path: &'path GuestPath,
         parents: Parents,
     ) -> Result<(OwnedFd, &'path str), FileError> {
+        // Mostly the directories are there, and one call opens the last of them.
         match (beneath::open_parent(self.as_fd(), path), parents) {
             (Err(FileError::Missing(_)), Parents::Create) => {}
             (opened, _) => return opened,
@@ -117,6 +125,8 @@ impl Files {
         let (place, rest) = directories.split_once('/').unwrap_or((directories, ""));
         let mut directory = beneath::open_directory(self.as_fd(), place, path.shown())?;
         for name in rest.split('/').filter(|name| !name.is_empty()) {
+            // Opened right after it is made, and through `beneath`: a link that the guest puts
+            // there in between is refused, and what was opened stays the same directory.
             make_one(directory.as_fd(), name, path.shown())?;
             directory = beneath::open_directory(directory.as_fd(), name, path.shown())?;
         }
@@ -156,7 +166,7 @@ fn empty(directory: OwnedFd, shown: &str) -> Result<usize, FileError> {
     Ok(count)
 }
 
-/// What became of a name.
+/// What became of a name that was to be removed.
 enum Unlinked {
     Removed,
     /// Removed or swapped by the guest meanwhile.

@@ -44,7 +44,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The next step; `None` when all is done.
+    /// Returns the next step; `None` when all is done.
     pub(super) fn next(&mut self) -> Option<Step> {
         let level = self.levels.last_mut()?;
         if let Some(name) = level.names.next() {
@@ -56,12 +56,14 @@ impl Walk {
 
     /// Goes into a directory that was opened in [`Walk::directory`].
     pub(super) fn enter(&mut self, directory: OwnedFd, name: CString) -> Result<(), FileError> {
+        // Each level holds a descriptor, and a guest can nest directories without end.
         if self.levels.len() >= DEPTH_MAX {
             return Err(FileError::TooMuch(self.shown.clone()));
         }
         let mut buffer = Vec::with_capacity(NAMES_BUFFER_BYTES);
         let names = read_names(directory.as_fd(), self.entries_left, &mut buffer)
             .map_err(|errno| FileError::of("list", &self.shown, errno))?;
+        // All or nothing: a copy or an archive of a part would look like the whole.
         if !names.complete {
             return Err(FileError::TooMuch(self.shown.clone()));
         }
@@ -70,13 +72,15 @@ impl Walk {
         Ok(())
     }
 
-    /// The directory that the last step is about.
+    /// Returns the directory that the last step is about.
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.levels.last().expect("asked for only after a step").directory.as_fd()
     }
 
-    /// A name in [`Walk::directory`] as a path from where the walk began; `None` if it is no text.
+    /// Returns a name in [`Walk::directory`] as a path from where the walk began; `None` if it is
+    /// not UTF-8.
     pub(super) fn relative(&self, name: &CString) -> Option<String> {
+        // The first level is where the walk began; it has no name.
         let parts: Result<Vec<&str>, _> = self.levels[1..]
             .iter()
             .map(|level| &level.name)

@@ -1,8 +1,8 @@
 //! Watching a directory: what is made, written, moved and removed in it, as it happens.
 //!
 //! The kernel watches inodes and not names, so events are about the directory that was opened,
-//! wherever the guest moves it. A file that the host writes appears whole (`write`); it is reported as
-//! created and written, and its hidden name is not reported.
+//! wherever the guest moves it. A file that the host writes appears whole (`write`); it is reported
+//! as created and written, and its hidden name is not reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -52,12 +52,11 @@ pub enum Happening {
     Changed,
 }
 
-/// Something that happened.
+/// An event in a watched directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// What it happened to, relative to the watched directory; made readable where it is no text.
     pub name: String,
-    /// What happened.
     pub happening: Happening,
 }
 
@@ -123,6 +122,8 @@ impl Watch {
             let failed = |error| FileError::of_io("watch", self.path.shown(), error);
             let mut ready = self.inotify.readable().await.map_err(failed)?;
             let taken = take(self.inotify.get_ref());
+            // More events may wait than one buffer takes. Only a read that finds nothing ends the
+            // readiness.
             if matches!(&taken, Ok(events) if events.is_empty()) {
                 ready.clear_ready();
             }
@@ -134,18 +135,25 @@ impl Watch {
     }
 
     fn note(&mut self, raw: &Raw) -> Result<(), FileError> {
+        // The kernel keeps 16384 events by default and drops the rest (inotify(7)). What was
+        // dropped is not known, so the caller has to look at the directory again.
         if raw.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             return Err(FileError::Missed(self.path.to_string()));
         }
+        // The directory is gone and its watch with it. The descriptor must go too, or it keeps the
+        // inode.
         if raw.flags.contains(ReadFlags::IGNORED) {
             self.directories.remove(&raw.directory);
             return Ok(());
         }
         let Some(directory) = self.directories.get(&raw.directory) else { return Ok(()) };
+        // Without a name, the event is about the watched directory itself.
         if raw.name.is_empty() || is_nameless(&directory.opened, &raw.name) {
             return Ok(());
         }
         if is_hidden(&raw.name) {
+            // `write` moves a whole file from its hidden name over another. The cookie ties this
+            // event to the one with the real name, which then is a write and no new file.
             if raw.flags.contains(ReadFlags::MOVED_FROM) {
                 self.leaving = Some(raw.cookie);
             }
@@ -164,6 +172,7 @@ impl Watch {
             flags if flags.contains(ReadFlags::ATTRIB) => Happening::Changed,
             _ => return Ok(()),
         };
+        // A file that `write` links has its content already, and no event says so.
         let appeared_whole =
             raw.flags.contains(ReadFlags::CREATE) && has_content(&directory.opened, &raw.name);
         self.report(&name, happening);
@@ -197,6 +206,8 @@ impl Watch {
     fn add(&mut self, name: String) -> Result<(), FileError> {
         let mut open = vec![name];
         while let Some(name) = open.pop() {
+            // The guest makes the directories. Each takes a descriptor and one of the watches that
+            // the kernel allows the host's user.
             if self.directories.len() >= DIRECTORIES_MAX || name.split('/').count() > DEPTH_MAX {
                 return Err(FileError::TooMuch(self.path.to_string()));
             }
@@ -222,8 +233,12 @@ impl Watch {
                 | WatchFlags::MOVE
                 | WatchFlags::ATTRIB
                 | WatchFlags::ONLYDIR;
+            // inotify_add_watch(2) takes a path alone. That of the descriptor leads to what was
+            // opened, whatever its name leads to now.
             let own = own_path(opened.as_fd());
             let number = inotify::add_watch(self.inotify.get_ref(), own, wanted).map_err(failed)?;
+            // Read after the watch is set: what appears in between is then seen twice and not
+            // missed (inotify(7)).
             let mut buffer = Vec::new();
             let inside = read_names(opened.as_fd(), NEW_NAMES_MAX, &mut buffer).map_err(failed)?;
             Ok((opened, number, inside.list))
@@ -252,7 +267,7 @@ fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-/// Whether it is a file without a name, which the kernel calls by its number.
+/// Returns whether a name is that of a file without one, which the kernel calls `#` and its inode.
 fn is_nameless(directory: &OwnedFd, name: &str) -> bool {
     let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix('#').is_some_and(numbered)
@@ -265,7 +280,7 @@ fn has_content(directory: &OwnedFd, name: &str) -> bool {
     })
 }
 
-/// What has happened so far.
+/// Takes the events that have come so far, up to a buffer of them.
 fn take(inotify: &OwnedFd) -> Result<Vec<Raw>, Errno> {
     let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut reader = inotify::Reader::new(inotify, &mut buffer);

@@ -1,9 +1,9 @@
 //! Writing one file in pieces: it appears when it is whole, or not at all.
 //!
-//! The bytes go into a file without a name, which no other process sees and which vanishes with this one.
-//! Finished, it gets its name in one step: by a link if nothing has the name, else by a link under a
-//! hidden name that is moved over the other. Whatever the guest does to the hidden name or to the
-//! directory in that moment, it does to its own files.
+//! The bytes go into a file without a name, which no other process sees and which vanishes with
+//! this one. Finished, it gets its name in one step: by a link if nothing has the name, else by a
+//! link under a hidden name that is moved over the other. Whatever the guest does to the hidden
+//! name or to the directory in that moment, it does to its own files.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,7 +24,7 @@ const HIDDEN_ATTEMPTS: usize = 4;
 /// How hidden names begin.
 const HIDDEN_PREFIX: &str = ".silica-";
 
-/// Whether a name is one that a file has for a moment while it takes another's place.
+/// Returns whether a name is one that a file has for a moment while it takes another's place.
 pub(super) fn is_hidden(name: &str) -> bool {
     name.strip_prefix(HIDDEN_PREFIX)
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -126,6 +126,8 @@ fn begin(
             return Ok((file, None));
         }
         (_, Existing::Replace) => Naming::Replace,
+        // An append to nothing makes a file. One that the guest makes meanwhile is not replaced by
+        // it.
         (None, Existing::Refuse | Existing::Append) => Naming::Refuse,
     };
     let file = beneath::open_nameless(directory.as_fd(), path.shown())?;
@@ -139,13 +141,14 @@ impl Writer {
     /// Writes the next piece. After an error the write cannot be finished.
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
         let written = self.try_write(chunk);
+        // The file has a gap or is cut short. Without a descriptor it can get no name.
         if written.is_err() {
             self.file = None;
         }
         written
     }
 
-    /// Its path, as the guest sees it.
+    /// Returns its path, as the guest sees it.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -162,16 +165,18 @@ impl Writer {
     fn try_write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
         let file = self.file.as_mut().ok_or_else(|| FileError::Unfinished(self.shown.clone()))?;
         let written = self.written.saturating_add(chunk.len() as u64);
+        // Before the write, so that not one byte above the bound takes room on the sandbox's disk.
         if written > self.bytes_max {
             let (path, bytes_max) = (self.shown.clone(), self.bytes_max);
             return Err(FileError::TooLarge { path, bytes_max });
         }
+        // As the host: a descriptor keeps the rights with which it was opened.
         file.write_all(chunk).map_err(|error| FileError::of_io("write", &self.shown, error))?;
         self.written = written;
         Ok(())
     }
 
-    /// How many bytes were written so far.
+    /// Returns how many bytes were written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -189,6 +194,9 @@ impl Writer {
     }
 
     fn publish(&self, file: &File, naming: Naming) -> rustix::io::Result<()> {
+        // linkat(2) replaces nothing, so a name that is free is taken without a moment in which
+        // another file could be lost. rename(2) replaces in one step, but needs a name to move
+        // from.
         match (beneath::give_name(file, self.directory.as_fd(), &self.name), naming) {
             (Err(Errno::EXIST), Naming::Replace) => {}
             (named, _) => return named,
@@ -205,6 +213,8 @@ impl Writer {
     /// Gives the file a name that nothing has.
     fn hide(&self, file: &File) -> rustix::io::Result<String> {
         let mut named = Err(Errno::EXIST);
+        // Random, because the guest sees the directory: it could take a name that it can guess, and
+        // so fail every write.
         for _ in 0..HIDDEN_ATTEMPTS {
             let hidden = format!("{HIDDEN_PREFIX}{:016x}", random()?);
             named = beneath::give_name(file, self.directory.as_fd(), &hidden).map(|()| hidden);

@@ -1,4 +1,4 @@
-//! Directories as tar archives, read back by another library's reader.
+//! Directories as tar archives, read back by another reader.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::symlink;

@@ -72,7 +72,7 @@ fn what_programs_keep_and_what_is_no_file_is_not_told() {
     let raw: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
     fs::write(ground.at("/workspace").join(raw), "x").unwrap();
     assert_eq!(ground.changes(&mut snapshot), Changes::default());
-    // Hidden directories elsewhere are a user's work.
+    // Hidden directories elsewhere may be part of the user's work.
     fs::create_dir_all(ground.at("/home/user/project/.hidden")).unwrap();
     fs::write(ground.at("/home/user/project/.hidden/file"), "x").unwrap();
     fs::create_dir_all(ground.at(".github")).unwrap();

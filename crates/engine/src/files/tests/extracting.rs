@@ -1,4 +1,4 @@
-//! Hostile archives.
+//! Archives made by an attacker.
 
 use tar::{EntryType, Header};
 

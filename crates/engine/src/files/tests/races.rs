@@ -1,5 +1,5 @@
 //! A guest that swaps a directory and a link to the outside as fast as it can, against every
-//! operation: what is outside is neither read nor written nor removed, whichever wins.
+//! operation: what is outside is neither read nor written nor removed, whichever side is faster.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +107,7 @@ fn race(ground: &Ground) {
                 assert!(told.clone().all(|file| !file.path.ends_with("/canary")));
             }
         }));
-        // Before anything is told, or the other thread would go on for ever.
+        // Before a panic is passed on, or the other thread would go on for ever.
         stop.store(true, Ordering::Relaxed);
         tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });

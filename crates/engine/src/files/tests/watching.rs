@@ -1,4 +1,4 @@
-//! What is told of a watched directory, and what is said about files.
+//! Events of a watched directory, and the metadata of files.
 
 use std::sync::Arc;
 
