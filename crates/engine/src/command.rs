@@ -1,8 +1,8 @@
 //! Commands: programs run in a sandbox beside its kernels, with pipes or on a terminal.
 //!
-//! Owns the specification, the handle and the end of a command; `starting` starts them, `streams` are
-//! the host's ends. Everything a command writes is hostile and passed on as bytes. The host holds no
-//! more of it than one chunk: a command whose output is not read blocks.
+//! Owns the specification, the handle and the end of a command; `starting` starts them, `streams`
+//! are the host's ends. Everything a command writes is hostile and passed on as bytes. The host
+//! holds no more of it than one chunk: a command whose output is not read blocks.
 //!
 //! Tests: `tests/it/engine/commands.rs`, `tests/it/engine/terminals.rs`.
 
@@ -61,7 +61,8 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A program in `/workspace`, with nothing to read and no terminal.
+    /// Returns the specification of a program in `/workspace`, with nothing to read and no
+    /// terminal.
     pub fn program<Text: Into<String>>(arguments: impl IntoIterator<Item = Text>) -> Self {
         Self {
             arguments: arguments.into_iter().map(Into::into).collect(),
@@ -80,9 +81,11 @@ impl CommandSpec {
         if self.arguments.is_empty() {
             return invalid("there is no program");
         }
+        // execve(2) and chdir(2) take C strings, which end at the first NUL.
         if texts.chain([&self.directory]).any(|text| text.contains('\0')) {
             return invalid("a NUL character cannot be passed to a program");
         }
+        // The environment is made of `name=value`, so a name with `=` would set another variable.
         let named = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
         if !self.environment.keys().all(named) {
             return invalid("a variable has a name that cannot be one");
@@ -94,7 +97,7 @@ impl CommandSpec {
 /// Why a command could not be started. Nothing of it has run then.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// Something that cannot be asked for.
+    /// The specification cannot be passed to execve(2).
     #[error("the command makes no sense: {0}")]
     Invalid(String),
     /// Arguments and variables are too long.
@@ -114,25 +117,18 @@ pub enum CommandError {
     NotExecutable {
         /// The program as it was asked for.
         program: String,
-        /// The kernel's reason.
         errno: i32,
     },
-    /// The directory cannot be gone to.
+    /// The command cannot start in its directory.
     #[error("cannot start in {directory}: {}", std::io::Error::from_raw_os_error(*.errno))]
     Directory {
         /// The directory as it was asked for.
         directory: String,
-        /// The kernel's reason.
         errno: i32,
     },
     /// A step of entering failed.
     #[error("entering the sandbox failed at step {step}: {}", std::io::Error::from_raw_os_error(*.errno))]
-    Refused {
-        /// The step.
-        step: String,
-        /// The kernel's reason.
-        errno: i32,
-    },
+    Refused { step: String, errno: i32 },
     /// It ended before it was the program.
     #[error("the command was killed before it started")]
     Killed(CommandEnd),
@@ -161,13 +157,13 @@ pub enum CommandExit {
 /// A command's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandEnd {
-    /// How it ended.
     pub exit: CommandExit,
-    /// Whether it failed and the kernel killed a process of the sandbox for lack of memory meanwhile.
+    /// Whether it failed and the kernel killed a process of the sandbox for lack of memory
+    /// meanwhile.
     pub out_of_memory: bool,
 }
 
-/// Something that comes from a command.
+/// Output of a command, or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEvent {
     /// Bytes of stdout, or of the terminal.
@@ -191,7 +187,7 @@ pub struct CommandProcess {
     output: Option<Output>,
 }
 
-/// What can be done about a running command from anywhere.
+/// Signals, resizes and awaits a running command; its streams may be held elsewhere.
 #[derive(Clone, Debug)]
 pub struct CommandHandle {
     number: CommandNumber,
@@ -202,7 +198,7 @@ pub struct CommandHandle {
 }
 
 impl CommandHandle {
-    /// The number of its process, as seen inside.
+    /// Returns the number of its process, as seen inside.
     pub fn process_id(&self) -> u32 {
         self.process_id
     }
@@ -235,15 +231,15 @@ impl CommandHandle {
     }
 }
 
-impl CommandProcess {
-    /// What can be done about it from anywhere.
+impl Command {
+    /// Returns the handle, which can be cloned and used anywhere.
     pub fn handle(&self) -> &CommandHandle {
         &self.handle
     }
 
-    /// Where to write what it reads; once. Dropping that is the end of what it can read, unless it
-    /// has a terminal.
-    pub fn take_input(&mut self) -> Option<CommandInput> {
+    /// Takes the input of the command; once. Dropping it is the end of what the command can read,
+    /// unless it has a terminal.
+    pub fn take_input(&mut self) -> Option<Input> {
         self.input.take()
     }
 
@@ -265,7 +261,8 @@ impl Drop for CommandProcess {
     }
 }
 
-/// Waits for a command's end. The watch closes without a value when the sandbox is ended on request.
+/// Waits for a command's end. The watch closes without a value when the sandbox is ended on
+/// request.
 pub(crate) async fn ended(life: &mut watch::Receiver<Option<CommandEnd>>) -> CommandEnd {
     match life.wait_for(Option::is_some).await.as_deref() {
         Ok(&Some(end)) => end,

@@ -1,15 +1,17 @@
 //! The seam between sandboxes and what isolates them.
 //!
-//! A [`TierDriver`] is one running tier: it makes enclosures. An [`Enclosure`] is one sandbox as its
-//! tier sees it: a place for interpreters and commands, with limits, files and an end. Everything
-//! above this file speaks to these two traits and to the descriptors it hands over: a control socket,
-//! stdout and stderr for an interpreter, pipes for a command. Each tier lives in a folder below, and
-//! only that folder may import what the tier is made of (`cargo xtask tidy` checks it).
+//! A [`TierDriver`] is one running tier: it makes enclosures. An [`Enclosure`] is one sandbox as
+//! its tier sees it: a place for interpreters and commands, with limits, files and an end.
+//! Everything above this file speaks to these two traits and to the descriptors it hands over: a
+//! control socket, stdout and stderr for an interpreter, pipes for a command. Each tier lives in a
+//! folder below, and only that folder may import what the tier is made of (`cargo xtask tidy`
+//! checks it).
 //!
 //! Rules that keep the tiers one API:
 //! - A tier reports what it enforces in its [`Containment`], from what it has probed or read back.
 //! - [`KernelStart::Warm`] means ready-made by the tier's own means; `Fresh` shares nothing.
-//! - What a guest wrote to stdout before a frame on its control socket is readable before that frame.
+//! - What a guest wrote to stdout before a frame on its control socket is readable before that
+//!   frame.
 //! - `kill` returns when nothing in the enclosure runs any more, `end` when nothing of it is left.
 
 pub(crate) mod jail;
@@ -63,9 +65,7 @@ pub enum TierError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {message}")]
 pub struct StepFailure {
-    /// The step's name.
     pub step: String,
-    /// The system's reason.
     pub message: String,
     /// The error number, if there is one.
     pub errno: Option<i32>,
@@ -137,7 +137,7 @@ pub(crate) struct WritableTree {
 pub(crate) struct StartedKernel {
     pub(crate) number: KernelNumber,
     pub(crate) life: watch::Receiver<Life>,
-    /// The tier's own word on the start, needed only if the interpreter never speaks.
+    /// The tier's report of the start, needed only if the interpreter never sends its hello.
     pub(crate) entered: Entered,
 }
 
@@ -203,13 +203,13 @@ pub(crate) enum CommandStartError {
 
 /// One running tier.
 pub(crate) trait TierDriver: fmt::Debug + Send + Sync {
-    /// What is enforced for every sandbox of this tier.
+    /// Returns what is enforced for every sandbox of this tier.
     fn containment(&self) -> &Containment;
 
-    /// The process on the host whose end takes every sandbox along.
+    /// Returns the process on the host whose end takes every sandbox along.
     fn process_id(&self) -> u32;
 
-    /// Files that this tier needs beside the guest's own code, by name.
+    /// Returns files that this tier needs beside the guest's own code, by name.
     fn guest_files(&self) -> &'static [(&'static str, &'static [u8])];
 
     /// Makes a template known. Its files and `guest` must outlive the driver.
@@ -232,7 +232,7 @@ pub(crate) trait TierDriver: fmt::Debug + Send + Sync {
     /// Asks for an enclosure and returns at once.
     fn create(&self, spec: EnclosureSpec) -> Result<NewEnclosure, TierError>;
 
-    /// Whether the tier's process has ended.
+    /// Returns whether the tier's process has ended.
     fn is_gone(&self) -> bool;
 
     /// Waits until the tier's process has ended.
@@ -244,7 +244,8 @@ pub(crate) trait TierDriver: fmt::Debug + Send + Sync {
 
 /// One sandbox as its tier sees it.
 pub(crate) trait Enclosure: fmt::Debug + Send + Sync {
-    /// Asks for an interpreter and returns at once. `ends` are its control socket, stdout and stderr.
+    /// Asks for an interpreter and returns at once. `ends` are its control socket, stdout and
+    /// stderr.
     fn start_kernel(
         &self,
         start: &KernelStart,
@@ -268,10 +269,10 @@ pub(crate) trait Enclosure: fmt::Debug + Send + Sync {
         signal: i32,
     ) -> BoxFuture<'_, Result<(), TierError>>;
 
-    /// What has been used so far. After the end: the last reading.
+    /// Returns what has been used so far. After the end: the last reading.
     fn usage(&self) -> Usage;
 
-    /// The enclosure's own state; closed once the enclosure is being ended on request.
+    /// Returns the enclosure's own state; closed once the enclosure is being ended on request.
     fn life(&self) -> watch::Receiver<Life>;
 
     /// Kills everything inside.
@@ -280,6 +281,6 @@ pub(crate) trait Enclosure: fmt::Debug + Send + Sync {
     /// Kills everything inside and removes the enclosure.
     fn end(&self) -> BoxFuture<'_, Result<(), TierError>>;
 
-    /// Like `end`, without waiting for it.
+    /// Ends the enclosure like `end`, without waiting for it.
     fn abandon(&self);
 }

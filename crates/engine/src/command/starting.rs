@@ -33,9 +33,11 @@ impl Commands {
         Self { defaults, permits: Arc::new(Semaphore::new(COMMANDS_MAX)) }
     }
 
-    /// A line for bash where the template has it, else for sh.
+    /// Returns the command that runs a line in bash where the template has it, else in sh.
     pub(crate) fn shell_line(&self, line: &str) -> CommandSpec {
         if self.defaults.has_bash {
+            // A login shell, which reads /etc/profile: the template's `PATH` and prompt are set
+            // there.
             CommandSpec::program(["/bin/bash", "-lc", line])
         } else {
             CommandSpec::program(["/bin/sh", "-c", line])
@@ -49,6 +51,8 @@ impl Commands {
         spec: &CommandSpec,
     ) -> Result<CommandProcess, CommandError> {
         spec.check()?;
+        // Before the pipes are made, so that a sandbox at its bound costs the host no descriptor.
+        // Not awaited: a caller would wait for a command that may never end.
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = Arc::new(permit.map_err(|_| CommandError::TooMany)?);
         let (ours, ends) = HostEnds::make(spec, &permit).map_err(CommandError::Streams)?;
@@ -68,6 +72,7 @@ impl Commands {
                 Ok(CommandProcess { handle: handle(terminal), input, output: Some(output) })
             }
             Err(error) => {
+                // The program runs, but its output can never be read.
                 handle(None).kill_in_background();
                 Err(error)
             }
@@ -103,6 +108,7 @@ impl HostEnds {
                 Ok((input, output, None))
             }
             (None, Some(terminal)) => streams::terminal(terminal, permit),
+            // The report of the start brings the terminal; without one there is nothing to read.
             (None, None) => Err(std::io::ErrorKind::InvalidData.into()),
         }
     }
@@ -116,6 +122,8 @@ pub(super) fn command_start(
 ) -> CommandStart {
     let mut environment = defaults.environment.clone();
     if spec.terminal.is_some() {
+        // Before the caller's variables, which may name another. `TERM=dumb` of the template would
+        // keep programs from using the terminal.
         environment.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
     environment.extend(spec.environment.clone());
@@ -158,11 +166,13 @@ fn not_started(spec: &CommandSpec, error: CommandStartError) -> CommandError {
 
 /// Turns a refused step and its error number into what the caller can act on.
 pub(super) fn refused(spec: &CommandSpec, at: RefusedAt, errno: i32) -> CommandError {
+    // `CommandSpec::check` has refused an empty list.
     let program = || spec.arguments[0].clone();
     match (at, errno) {
         (RefusedAt::Directory, _) => {
             CommandError::Directory { directory: spec.directory.clone(), errno }
         }
+        // execve(2) answers ENOENT also if the interpreter that a script names is missing.
         (RefusedAt::Exec, ENOENT | ENOTDIR) => CommandError::NotFound(program()),
         (RefusedAt::Exec, E2BIG) => CommandError::TooLarge,
         (RefusedAt::Exec, ENAMETOOLONG) => {

@@ -16,8 +16,10 @@ use super::{CommandEnd, CommandEvent, Permit, Stdin, TerminalSize, ended};
 /// The largest piece of output that is handed on at once.
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// How much is taken from one stream after a command's end before the end is reported: what a pipe can
-/// hold by the kernel's default limit. Children that go on writing cannot put the end off for longer.
+/// How much is taken from one stream after a command's end before the end is reported: what a pipe
+/// can hold by the kernel's default limit. Children that go on writing cannot put the end off for
+/// longer.
+// /proc/sys/fs/pipe-max-size: a program may enlarge its pipe up to this (pipe(7)).
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
 /// Our ends of the pipes of a command without a terminal.
@@ -31,6 +33,9 @@ impl Pipes {
     /// Makes them; the other ends go to `theirs`, in the order stdout, stderr, stdin.
     pub(super) fn make(stdin: Stdin, theirs: &mut Vec<OwnedFd>) -> io::Result<Self> {
         let mut receiver = || -> io::Result<pipe::Receiver> {
+            // Close-on-exec: a program started by this process would otherwise keep the pipe from
+            // ending. Tokio makes our end non-blocking; pipe2(2) would do so for the command's end
+            // as well.
             let (ours, other) = pipe_with(PipeFlags::CLOEXEC)?;
             theirs.push(other);
             pipe::Receiver::from_owned_fd(ours)
@@ -54,8 +59,9 @@ impl Pipes {
     }
 }
 
-/// Both directions of a terminal, and what resizes it.
+/// Returns both directions of a terminal, and what resizes it.
 pub(super) fn terminal(fd: OwnedFd, permit: Permit) -> io::Result<Completed> {
+    // Once for all three: duplicates share one open file description, and O_NONBLOCK with it.
     rustix::io::ioctl_fionbio(&fd, true)?;
     // A pipe to Tokio is a file that can be waited for, which a terminal is too.
     let source = pipe::Receiver::from_file_unchecked(fd.try_clone()?.into())?;
@@ -79,7 +85,7 @@ impl CommandInput {
     }
 }
 
-/// The host's side of a terminal. When the last one who holds it lets go, the terminal hangs up.
+/// The host's side of a terminal. The terminal hangs up when the last reference is dropped.
 #[derive(Debug)]
 pub(super) struct Terminal {
     fd: OwnedFd,
@@ -92,12 +98,12 @@ impl Terminal {
     }
 }
 
-/// A terminal's size as the kernel takes it; the size in pixels is unknown.
+/// Converts a terminal's size to what the kernel takes; the size in pixels is unknown.
 fn winsize(size: TerminalSize) -> Winsize {
     Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// What a source's bytes are.
+/// The stream that a source's bytes belong to.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Stdout,
@@ -138,16 +144,18 @@ pub(super) struct Output {
 
 impl Output {
     fn new(sources: Vec<(Kind, pipe::Receiver)>, permit: Permit) -> Self {
+        // The only memory that output takes in the engine: a command whose output is not read waits
+        // (docs/design/output-waits.md).
         let buffer = vec![0; CHUNK_BYTES_MAX];
         Self { sources, stage: Stage::Running, buffer, _permit: permit }
     }
 
-    /// Whether nothing can be written any more.
+    /// Returns whether nothing can be written any more.
     pub(super) fn is_closed(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// What comes next: output, the end, output of what it left behind, and then nothing.
+    /// Waits for what comes next: output, the end, output of what it left behind, and then nothing.
     pub(super) async fn next(
         &mut self,
         life: &mut watch::Receiver<Option<CommandEnd>>,
@@ -173,6 +181,7 @@ impl Output {
                         return Some(event);
                     }
                 }
+                // Children of the command may hold the pipes and go on writing after its end.
                 Stage::Over if self.sources.is_empty() => return None,
                 Stage::Over => {
                     let source = ready(&self.sources).await;
@@ -190,7 +199,7 @@ impl Output {
         self.taken(index, read)
     }
 
-    /// The same for one that may be ready without Tokio having heard of it yet.
+    /// Takes from a source that may be ready without Tokio having noticed yet.
     fn take_now(&mut self, index: usize) -> Option<CommandEvent> {
         let source = &self.sources[index].1;
         let read = rustix::io::retry_on_intr(|| rustix::io::read(source, &mut *self.buffer));
@@ -209,7 +218,8 @@ impl Output {
         }
     }
 
-    /// Takes what one source holds, goes on to the next when it is empty, and at last reports the end.
+    /// Takes what one source holds, goes on to the next when it is empty, and at last reports the
+    /// end.
     fn drain(&mut self, end: CommandEnd, source: usize, left: usize) -> Option<CommandEvent> {
         if source >= self.sources.len() {
             self.stage = Stage::Over;
@@ -233,7 +243,7 @@ impl Output {
     }
 }
 
-/// Waits until one of the sources can be read, and says which.
+/// Waits until one of the sources can be read, and returns its index.
 async fn ready(sources: &[(Kind, pipe::Receiver)]) -> usize {
     match sources {
         [(_, one)] => {

@@ -1,4 +1,4 @@
-//! What is refused before anybody is asked, what refusals mean, and streams without a sandbox.
+//! What is refused before the tier is asked, what refusals mean, and streams without a sandbox.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;

@@ -46,7 +46,6 @@ pub struct JailOptions {
 pub struct ZygotePolicy {
     /// After this many forks.
     pub forks_max: u64,
-    /// After this long.
     pub age_max: Duration,
 }
 
@@ -70,6 +69,7 @@ impl Jail {
     /// Clears up after zones that died and starts one. Must be called within a Tokio runtime.
     pub(crate) fn start(options: JailOptions, run_directory: PathBuf) -> Result<Self, TierError> {
         let scratch = run_directory.join(INPUT_COPIES);
+        // Before the zone exists, and so before this process makes copies of its own.
         inputs::sweep(&scratch);
         let zone = ZoneHandle::start(ZoneOptions {
             program: options.zone_program,
@@ -154,6 +154,7 @@ impl TierDriver for Jail {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
+        // The zone ends when its socket does, with everything in it.
         self.zone.hang_up();
         self.zone.ended().boxed()
     }
@@ -172,7 +173,7 @@ fn layer(path: &Path, fds: &mut Vec<OwnedFd>) -> Result<Source, TierError> {
     }
 }
 
-/// The limits that are fixed when an enclosure is made.
+/// Returns the limits that are fixed when an enclosure is made.
 fn jail_spec(template: &str, limits: &Limits) -> protocol::EnclosureSpec {
     protocol::EnclosureSpec {
         template: template.to_owned(),
@@ -182,6 +183,8 @@ fn jail_spec(template: &str, limits: &Limits) -> protocol::EnclosureSpec {
         open_files: limits.open_files,
         disk_bytes: limits.disk_bytes,
         file_bytes: limits.file_bytes,
+        // For RLIMIT_CPU, which takes whole seconds and is used where no control group counts.
+        // `Limits::fixes_the_same` rounds in the same way.
         cpu_seconds: limits.cpu.as_secs().max(1),
     }
 }

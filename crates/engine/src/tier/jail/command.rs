@@ -33,6 +33,7 @@ pub(super) async fn start(
     // The zone wants the report before the pipes.
     let mut fds = vec![theirs];
     fds.extend(start.ends);
+    // Watched before it is requested: a short command may have ended before the reply is read.
     let mut starting = Starting::new(zone, enclosure, start.permit);
     let line = CommandLine {
         program: start.program.into(),
@@ -50,6 +51,7 @@ pub(super) async fn start(
         Reported::Refused { step, errno } => {
             Err(CommandStartError::Refused { at: refused_at(step), errno })
         }
+        // Nothing was said: the process was killed on its way in, or the sandbox has died.
         Reported::Silence => Err(killed(starting.life.clone()).await),
     }
 }
@@ -65,7 +67,8 @@ fn streams(streams: CommandStreams) -> jail::Streams {
     }
 }
 
-/// A command on its way. Dropping this before it succeeds kills the command and releases its permit.
+/// A command on its way. Dropping this before it succeeds kills the command and releases its
+/// permit.
 struct Starting<'a> {
     number: u64,
     zone: &'a ZoneHandle,
@@ -101,6 +104,8 @@ impl<'a> Starting<'a> {
     ) -> Result<(), TierError> {
         let command = self.number;
         let request = ZoneRequest::StartCommand { enclosure, command, line, fail_at };
+        // Kept in `self` while it is awaited: if the caller drops the future now, `Drop` still
+        // learns from the reply whether there is a process to kill.
         self.state = State::Requested(self.zone.send(request, &borrowed(&fds))?);
         drop(fds);
         if let State::Requested(reply) = &mut self.state {
@@ -123,6 +128,8 @@ impl Drop for Starting<'_> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Done => {}
             State::Absent => self.zone.forget_command(self.number),
+            // Its watch stays until the zone reports the end, and with it the permit: a process
+            // that is dying still counts.
             State::Forked => kill(self.zone, self.number),
             State::Requested(reply) => {
                 let zone = self.zone.clone();
@@ -167,6 +174,7 @@ async fn listen(report: UnixStream) -> std::io::Result<Reported> {
     loop {
         let word = report.async_io(Interest::READABLE, || jail::hear(&report)).await?;
         match word {
+            // Not the end yet: the report closes on exec, and a refusal may come instead.
             Word::Entered { process_id, terminal } => {
                 reported = Reported::Runs { process_id, terminal };
             }
@@ -176,9 +184,10 @@ async fn listen(report: UnixStream) -> std::io::Result<Reported> {
     }
 }
 
-/// Why the zone did not fork.
+/// Converts the zone's reason for not forking.
 fn not_requested(error: TierError) -> CommandStartError {
     match error {
+        // The zone answers with this step if the enclosure has ended.
         TierError::Step(failure) if failure.step == "enter-enclosure" => {
             CommandStartError::SandboxDied
         }
@@ -195,7 +204,7 @@ fn refused_at(step: String) -> RefusedAt {
     }
 }
 
-/// The process ended while it entered: it was killed, or the sandbox died.
+/// Returns why a process ended while it entered: it was killed, or the sandbox died.
 async fn killed(mut life: watch::Receiver<Option<CommandEnd>>) -> CommandStartError {
     let unknown = CommandEnd { exit: CommandExit::Signal(SIGKILL), out_of_memory: false };
     let end = tokio::time::timeout(LIFE_LAG, ended(&mut life)).await.unwrap_or(unknown);

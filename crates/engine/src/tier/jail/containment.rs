@@ -1,4 +1,5 @@
-//! The containment report of a zone, from what the zone probed and enforces.
+//! The containment report of a zone, from what the zone probed and enforces. It must never claim
+//! more than that.
 //!
 //! Tests: `tests/it/jail/containment.rs`, `tests/it/jail/ordinary_user.rs`.
 
@@ -7,7 +8,7 @@ use silica_jail::cgroup::{Controller, Version};
 use silica_jail::protocol::ZoneFacts;
 use silica_jail::seccomp::{CallAction, CallRule, RULES};
 
-/// The report for every sandbox of a zone.
+/// Returns the report for every sandbox of a zone.
 pub(crate) fn report(facts: &ZoneFacts) -> Containment {
     let measures = [
         ("namespaces", full("user, mount, pid, net, ipc, uts, cgroup")),
@@ -40,6 +41,7 @@ fn user_id(facts: &ZoneFacts) -> Enforcement {
 }
 
 fn seccomp() -> Enforcement {
+    // Calls that answer ENOSYS are on the list only to be refused in that way.
     let allowed = |rule: &&CallRule| rule.action != CallAction::NoSuchCall;
     let calls: usize = RULES.iter().filter(allowed).map(|rule| rule.calls.len()).sum();
     Enforcement::Full(format!("allow-list of {calls} calls, everything else refused"))
@@ -54,6 +56,7 @@ fn landlock(facts: &ZoneFacts) -> Enforcement {
 
 fn memory(facts: &ZoneFacts) -> Enforcement {
     match by_group(facts, Controller::Memory, || per_process("RLIMIT_DATA")) {
+        // Pages in swap are outside the limit then, so a guest may hold more than it was given.
         Enforcement::Full(by) if !facts.swap_limited => {
             Enforcement::Partial(format!("{by}, but the kernel does not account for swap"))
         }
@@ -61,7 +64,7 @@ fn memory(facts: &ZoneFacts) -> Enforcement {
     }
 }
 
-/// By a cgroup where one has the controller, else `otherwise`.
+/// Returns the enforcement by a cgroup where one has the controller, else `otherwise`.
 fn by_group(
     facts: &ZoneFacts,
     controller: Controller,

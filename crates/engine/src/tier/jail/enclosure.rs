@@ -40,6 +40,8 @@ pub(super) fn create(
         .iter()
         .map(|input| inputs::prepare(input, scratch))
         .collect::<Result<Vec<_>, _>>()?;
+    // Chosen here and not by the zone, so that requests about the enclosure need not wait for a
+    // reply.
     let number = zone.number();
     let request = ZoneRequest::CreateEnclosure {
         enclosure: number,
@@ -79,8 +81,8 @@ impl JailEnclosure {
         Ok(WritableTree { directory, inodes_when_empty: WRITABLE_INODES })
     }
 
-    /// Stops measuring and watching. Done before the zone is asked to end the enclosure, because its
-    /// control group may serve another sandbox right after.
+    /// Stops measuring and watching. Done before the zone is asked to end the enclosure, because
+    /// its control group may serve another sandbox right after.
     fn detach(&self) {
         if let Some(meter) = self.meter.get() {
             meter.close();
@@ -97,6 +99,7 @@ impl Enclosure for JailEnclosure {
         fail_at: u32,
     ) -> Result<StartedKernel, TierError> {
         let number = self.zone.number();
+        // Watched before it is requested: an interpreter may end before the reply is read.
         let life = self.zone.watch_kernel(self.number, number);
         let origin = match start {
             KernelStart::Warm => Origin::Zygote,
@@ -104,6 +107,8 @@ impl Enclosure for JailEnclosure {
         };
         let request =
             ZoneRequest::Enter { enclosure: self.number, kernel: number, origin, fail_at };
+        // Our copies of the guest's ends are closed when this returns, or their ends would never
+        // show.
         let reply = self.zone.send(request, &borrowed(&ends))?;
         let entered = async move { reply.await.unwrap_or(Err(TierError::Gone)).map(drop) };
         Ok(StartedKernel { number: KernelNumber(number), life, entered: Box::pin(entered) })
@@ -163,7 +168,8 @@ impl Enclosure for JailEnclosure {
     }
 }
 
-fn take(gauges: &[Gauge], before: GroupUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
+fn take(gauges: &[Gauge], before: JailUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
+    // The zone sends the directory first, then one file for each gauge.
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
     Some((writable, Meter::received(gauges, before, fds)?))
 }

@@ -37,10 +37,15 @@ pub(super) fn prepare(input: &Input, scratch: &Path) -> Result<Prepared, InputEr
             (Some(PrivateCopy::new(&mut &**bytes, scratch).map_err(failed)?), false)
         }
         InputContent::Host(host) => {
+            // Once more, close to the use: the file may have been replaced since the request was
+            // checked.
             check_kind(host)?;
             let metadata = std::fs::metadata(host).map_err(failed)?;
             let directory = metadata.is_dir();
+            // To list a directory and to reach what is in it takes two rights.
             let readable = if directory { 0o005 } else { 0o004 };
+            // Without privileges the sandbox has this user's own id, and reads what this user
+            // reads.
             if !privileged || metadata.mode() & readable == readable {
                 (None, directory)
             } else if directory {
@@ -72,6 +77,8 @@ impl PrivateCopy {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let copy = Self(scratch.join(format!("{}-{number}", std::process::id())));
+        // Readable by the sandbox's user, who sees the mount; the directory above keeps out all
+        // others.
         let mut output = File::options().write(true).create_new(true).mode(0o444).open(&copy.0)?;
         io::copy(from, &mut output)?;
         Ok(copy)
@@ -90,6 +97,7 @@ pub(super) fn sweep(scratch: &Path) {
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
+        // A process id that is in use again only puts the removal off.
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             // Tried again by the next start.
             let _ = std::fs::remove_file(entry.path());

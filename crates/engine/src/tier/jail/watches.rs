@@ -45,6 +45,7 @@ impl Watches {
     /// memory while it ran.
     pub(super) fn exited(&mut self, command: u64, exit: Exit, oom_kills: u64) {
         if let Some(watched) = self.0.remove(&command) {
+            // A command that ended well was not the process that the kernel killed.
             let out_of_memory = oom_kills > 0 && exit != Exit::Status(0);
             let exit = match exit {
                 Exit::Status(status) => CommandExit::Status(status),

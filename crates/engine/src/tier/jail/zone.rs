@@ -44,10 +44,12 @@ struct Tables {
 impl ZoneHandle {
     /// Starts a zone, and a thread that listens to it.
     ///
-    /// The same thread does both: the zone dies with the thread that started it, so that must be one
-    /// that lives as long as the zone is wanted.
+    /// The same thread does both: the zone dies with the thread that started it, so that must be
+    /// one that lives as long as the zone is wanted.
     pub(crate) fn start(options: ZoneOptions) -> Result<Self, ZoneError> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        // PR_SET_PDEATHSIG is about the thread that forked and not about its process (prctl(2)). A
+        // thread of the runtime may end at any time.
         let thread = std::thread::Builder::new().name("zone".to_owned());
         let listener = move || match Zone::start(&options) {
             Ok(zone) => {
@@ -72,12 +74,12 @@ impl ZoneHandle {
         self.0.zone.facts()
     }
 
-    /// The zone's process on the host.
+    /// Returns the zone's process on the host.
     pub(crate) fn process_id(&self) -> u32 {
         self.0.zone.process_id()
     }
 
-    /// A number no other enclosure, kernel or request of this zone has.
+    /// Returns a number that no other enclosure, kernel or request of this zone has.
     pub(crate) fn number(&self) -> u64 {
         self.0.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -93,9 +95,12 @@ impl ZoneHandle {
         let (sender, receiver) = oneshot::channel();
         {
             let mut tables = self.0.lock();
+            // Under one lock with `fail_all`: a request is refused here or failed there, and never
+            // left waiting.
             if tables.gone {
                 return Err(TierError::Gone);
             }
+            // Before the request is sent: the reply may arrive before `request` returns.
             tables.replies.insert(number, sender);
         }
         self.0.zone.request(number, request, fds).map_err(|error| {
@@ -116,6 +121,7 @@ impl ZoneHandle {
         let (sender, receiver) = watch::channel(Life::Alive);
         let mut tables = self.0.lock();
         if tables.gone {
+            // The listener has failed all watches already and will not come back for this one.
             sender.send_replace(Life::SandboxDied { out_of_memory: false });
         }
         tables.kernels.insert(kernel, (enclosure, sender));
@@ -164,11 +170,12 @@ impl ZoneHandle {
             found = states.wait_for(|states| states.contains_key(template)) => {
                 found.map_or_else(|_| ended(), |states| states[template].clone())
             }
+            // The states outlive the zone, so their watch does not close with it.
             () = self.gone() => ended(),
         }
     }
 
-    /// Whether the zone has ended.
+    /// Returns whether the zone has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.lock().gone
     }
@@ -204,7 +211,8 @@ impl Shared {
                 let waiting = self.lock().replies.remove(&number);
                 if let Some(sender) = waiting {
                     let reply = result.map(|answer| (answer, fds)).map_err(TierError::from);
-                    // If the receiver is gone the descriptors close, and nothing else is to be done.
+                    // If the receiver is gone the descriptors close, and nothing else is to be
+                    // done.
                     let _ = sender.send(reply);
                 }
             }
