@@ -176,7 +176,8 @@ fn lock(home: &Home, spec: &Spec, progress: &mut dyn Progress) -> Result<File, B
     }
 }
 
-/// Removes what is no longer needed. The new build is in place by now, so a failure is only reported.
+/// Removes what is no longer needed. The new build is in place by now, so a failure is only
+/// reported.
 fn tidy(home: &Home, spec: &Spec, digest: &TemplateDigest, progress: &mut dyn Progress) {
     let work = home.finished(&spec.name, digest).join(WORK);
     let removed = tree::remove(&work).map_err(io::Error::other);

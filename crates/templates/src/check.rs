@@ -33,6 +33,7 @@ pub(super) fn imports(job: &Job<'_>, progress: &mut dyn Progress) -> Result<(), 
     command.args(["-I", "-S", "-B", "-c", IMPORT_CHECK]).arg(site).args(modules);
     job.apply_plain_environment(&mut command);
     command.envs(&job.spec.environment);
+    // matplotlib and others write caches at import; they must not go to the user's home.
     command.env("HOME", &scratch_home).current_dir(&scratch_home);
     let mut importing = String::new();
     let mut count = 0;

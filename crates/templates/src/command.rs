@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest line kept; the rest of it is dropped.
+/// Longest line; what is beyond it is the next line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// How many of the last error lines are kept.
 const TAIL_LINES_MAX: usize = 15;
@@ -20,18 +20,14 @@ pub enum ToolError {
     /// It could not be started or waited for.
     #[error("could not run {program}")]
     Run {
-        /// The program.
         program: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// It ended, and not well.
     #[error("{program} failed ({status}):\n{tail}")]
     Failed {
-        /// The program.
         program: String,
-        /// How it ended.
         status: ExitStatus,
         /// The last lines it wrote to its standard error.
         tail: String,
@@ -39,9 +35,7 @@ pub enum ToolError {
     /// It was stopped because it took too long.
     #[error("{program} was stopped after {seconds} s; its last words:\n{tail}", seconds = wall_max.as_secs())]
     TooLong {
-        /// The program.
         program: String,
-        /// The bound.
         wall_max: Duration,
         /// The last lines it wrote to its standard error.
         tail: String,
@@ -61,6 +55,7 @@ pub(super) fn run(
     on_line: &mut dyn FnMut(&str),
 ) -> Result<(), ToolError> {
     let failed = |source| ToolError::Run { program: program.to_owned(), source };
+    // A program that asks a question gets the end of a file, and does not wait for an answer.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let lines = read_both(&mut child);
@@ -75,6 +70,7 @@ pub(super) fn run(
                 }
                 tail.push_back(line);
             }
+            // Both readers are done: the program and its children have closed their output.
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 // It may have ended just now; then there is nothing to kill, which is as good.
@@ -126,6 +122,8 @@ fn send_lines(pipe: impl Read, sender: &SyncSender<Line>, wrap: fn(String) -> Li
     let mut line = Vec::new();
     loop {
         line.clear();
+        // A program may print without a line break. What is beyond the bound comes as a further
+        // line.
         let count = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         if !matches!(count, Ok(1..)) {
             return;

@@ -29,11 +29,13 @@ impl TemplateDigest {
             add(&mut hasher, text.as_bytes());
         }
         for file in &spec.files {
+            // The content is part of it: a changed file beside `template.toml` means another build.
             let sum = sha256_of_file(&file.source)
                 .map_err(|source| BuildError::Read { path: file.source.clone(), source })?;
             add(&mut hasher, file.target.as_os_str().as_encoded_bytes());
             add(&mut hasher, sum.as_bytes());
         }
+        // Wheels fit one interpreter. After an upgrade of Python the template is built anew.
         add(&mut hasher, python.executable().as_os_str().as_encoded_bytes());
         add(&mut hasher, python.version().to_string().as_bytes());
         add(&mut hasher, python.abi().as_bytes());

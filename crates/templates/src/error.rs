@@ -11,18 +11,14 @@ pub enum BuildError {
     /// There is no interpreter to build with.
     #[error("no suitable Python for template `{name}`")]
     Python {
-        /// The template.
         name: TemplateName,
-        /// Why.
         #[source]
         source: Box<PythonError>,
     },
     /// A file of the template could not be read.
     #[error("could not read {path}", path = path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -31,14 +27,12 @@ pub enum BuildError {
     Home {
         /// What could not be made or opened.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// Another process kept building the same template for too long.
     #[error("another build of template `{name}` did not end within {minutes} minutes")]
     Busy {
-        /// The template.
         name: TemplateName,
         /// How long was waited.
         minutes: u64,
@@ -46,20 +40,16 @@ pub enum BuildError {
     /// A step failed.
     #[error("building template `{name}` failed at step `{step}`")]
     Step {
-        /// The template.
         name: TemplateName,
         /// The step; the ones before it are kept.
         step: Step,
-        /// Why.
         #[source]
         source: Box<StepError>,
     },
     /// The finished build could not be put in place or read back.
     #[error("could not put the build of template `{name}` in place")]
     Store {
-        /// The template.
         name: TemplateName,
-        /// Why.
         #[source]
         source: Box<TemplateStoreError>,
     },
@@ -76,24 +66,18 @@ pub enum StepError {
     Io {
         /// What was being done.
         doing: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A tree has more entries or is deeper than allowed.
     #[error("{path} has too many files or is too deep", path = path.display())]
-    TooBig {
-        /// The tree.
-        path: PathBuf,
-    },
+    TooBig { path: PathBuf },
     /// pip failed.
     #[error("pip could not {doing} the packages")]
     Pip {
         /// Which of its jobs failed.
         doing: &'static str,
-        /// Why.
         #[source]
         source: ToolError,
     },
@@ -102,31 +86,22 @@ pub enum StepError {
     Compile {
         /// What was being compiled.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ToolError,
     },
     /// Byte-compiling could not write what it made.
     #[error("could not store byte code: {message}")]
-    CompileWrite {
-        /// What it said.
-        message: String,
-    },
+    CompileWrite { message: String },
     /// A module of the preload list cannot be imported.
     #[error("could not import `{module}` from the built tree")]
     Import {
-        /// The module.
         module: String,
-        /// Why.
         #[source]
         source: ToolError,
     },
     /// The interpreter answered something else than asked.
     #[error("the interpreter gave an answer that is not understood while {doing}")]
-    Answer {
-        /// What was asked.
-        doing: &'static str,
-    },
+    Answer { doing: &'static str },
     /// The manifest could not be written.
     #[error("the manifest")]
     Manifest(#[from] ManifestError),

@@ -28,7 +28,6 @@ const UNWANTED: &[&str] = &[
 /// The interpreter as the guest sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GuestPython {
-    /// The program.
     pub(super) executable: PathBuf,
     /// The folders of the standard library.
     pub(super) stdlib: Vec<PathBuf>,
@@ -112,6 +111,8 @@ fn copy_libraries(python: &Python, target: &Path) -> Result<(), StepError> {
             }
             let place = target.join(&*name);
             match fs::read_link(&path) {
+                // A link beside its target stays one. Any other would lead to the host's place, so
+                // the file is copied.
                 Ok(to) if to.components().count() == 1 => tree::link(&to, &place)?,
                 Ok(_) | Err(_) => tree::copy_file(&path, &place)?,
             }

@@ -67,6 +67,7 @@ impl Job<'_> {
                 let begin = Instant::now();
                 progress.started(step);
                 self.run_step(step, progress).map_err(failed(step))?;
+                // After the step: one that broke has no mark and runs again from its beginning.
                 self.mark(step, begin.elapsed()).map_err(failed(step))?;
                 progress.finished(step, begin.elapsed());
             }
@@ -93,6 +94,7 @@ impl Job<'_> {
 
     fn finish(&self) -> Result<(), StepError> {
         tree::open_to_readers(&self.root())?;
+        // Part of the build, so that `hold` finds it from the first moment.
         tree::file(&self.folder.join(store::IN_USE), b"")?;
         self.manifest()?.write(&self.folder)?;
         // One call for the whole tree instead of one for each of its many thousand files.

@@ -4,6 +4,7 @@
 //! one, would make it build a source archive, which runs the package's code on this machine.
 
 /// Longest lock file, in bytes.
+// The whole lock is held in memory and hashed into the template's digest.
 pub(super) const LOCK_BYTES_MAX: usize = 8 << 20;
 /// Most packages in one template.
 pub(super) const PACKAGES_MAX: usize = 2000;
@@ -46,28 +47,13 @@ pub enum LockError {
     #[error(
         "line {line}: `{option}` is not allowed in a lock; indexes and proxies belong in pip's own configuration"
     )]
-    Option {
-        /// Its line.
-        line: usize,
-        /// What it says.
-        option: String,
-    },
+    Option { line: usize, option: String },
     /// A line is not `name==version`.
     #[error("line {line}: `{text}` is not `name==version`")]
-    NotPinned {
-        /// Its line.
-        line: usize,
-        /// What it says.
-        text: String,
-    },
+    NotPinned { line: usize, text: String },
     /// A hash is missing or not SHA-256.
     #[error("line {line}: `{package}` needs at least one `--hash=sha256:` and no other kind")]
-    Hash {
-        /// The package's line.
-        line: usize,
-        /// The package.
-        package: String,
-    },
+    Hash { line: usize, package: String },
     /// There are more packages or hashes than allowed.
     #[error("more than {PACKAGES_MAX} packages, or {HASHES_MAX} hashes for one")]
     TooMany,
@@ -115,9 +101,11 @@ impl Locked {
     }
 
     fn parse(line: usize, text: &str) -> Result<Self, LockError> {
+        // `-r`, `-e`, `--index-url` and the like: pip would obey each of them.
         if text.starts_with('-') {
             return Err(option(line, text));
         }
+        // Everything after the requirement must be `--hash`; `sha256_of` refuses what is not.
         let mut words = text.split(" --");
         let requirement = words.next().unwrap_or_default();
         let (pin_text, marker) = match requirement.split_once(';') {
@@ -151,8 +139,11 @@ impl Pin {
         let (requirement, version) = text.split_once("==")?;
         let requirement = requirement.trim();
         let version = version.trim();
+        // Neither a space nor a slash, `@` or `;`: no URL, path or second requirement can hide in a
+        // name that is written to pip's file or command line.
         let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-[],".contains(&byte);
         let version_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte);
+        // A name that began with `-` would be an option on pip's command line.
         let valid = requirement.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
             && requirement.bytes().all(name_byte)
             && !version.is_empty()
@@ -179,6 +170,7 @@ fn sha256_of(line: usize, pin: &Pin, word: &str) -> Result<String, LockError> {
         return Err(option(line, &format!("--{word}")));
     };
     let digits = hash.trim().strip_prefix("sha256:").unwrap_or_default();
+    // One kind alone: `wheels` compares the files in its cache by SHA-256.
     if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(digits.to_ascii_lowercase())
     } else {
@@ -215,12 +207,14 @@ fn without_comment(line: &str) -> &str {
     let content = if line.trim_start().starts_with('#') {
         ""
     } else {
+        // As in pip, `#` begins a comment only at the beginning or after a space.
         line.split(" #").next().unwrap_or_default()
     };
     content.trim_end()
 }
 
 fn bounded(packages: Packages) -> Result<Packages, LockError> {
+    // After the parsing, whose work is bounded by the length of the file.
     let hashes_fit = match &packages {
         Packages::Locked(entries) => entries.iter().all(|entry| entry.sha256.len() <= HASHES_MAX),
         Packages::Pinned(_) => true,

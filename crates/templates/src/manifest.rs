@@ -17,7 +17,6 @@ const FILE_NAME: &str = "manifest.json";
 pub struct Manifest {
     /// The version of this shape.
     pub format: u32,
-    /// The template's name.
     pub name: String,
     /// What it is for.
     pub description: String,
@@ -59,35 +58,23 @@ pub enum ManifestError {
     /// The file could not be read or written.
     #[error("could not access {path}", path = path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The file is not a manifest.
     #[error("{path} is not understood", path = path.display())]
     Json {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
     /// The file was written by another version.
     #[error("{path} has format {format}; this version reads {MANIFEST_FORMAT}", path = path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: u32,
-    },
+    Format { path: PathBuf, format: u32 },
     /// The file is too large to be one of ours.
     #[error("{path} is larger than {MANIFEST_BYTES_MAX} bytes", path = path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
 }
 
 impl Manifest {
@@ -123,6 +110,7 @@ impl Manifest {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    // By its size, before it is read into memory.
     if fs::metadata(path)?.len() > MANIFEST_BYTES_MAX {
         return Ok(None);
     }

@@ -79,6 +79,7 @@ impl BuildOptions {
     /// Gives a program that runs on the host the variables it may see, and no others.
     pub(super) fn apply_environment(&self, command: &mut Command) {
         let allowed = |name: &OsStr| {
+            // Proxies are often named in lower case (`http_proxy`).
             let name = name.to_string_lossy().to_uppercase();
             let pip = name.starts_with("PIP_") && !PIP_REFUSED.contains(&name.as_str());
             pip || INHERITED.contains(&name.as_str())

@@ -13,6 +13,7 @@ use super::venv::{self, GUEST_VENV};
 use super::{Packages, Progress, StepError, ToolError, command, interpreter, tree, wheels};
 
 /// How long one run of pip may take.
+// A proxy that hangs must not hold the build lock for ever.
 const PIP_WALL_MAX: Duration = Duration::from_hours(1);
 /// How long byte-compiling may take.
 const COMPILE_WALL_MAX: Duration = Duration::from_mins(30);
@@ -46,6 +47,8 @@ pub(super) fn install(job: &Job<'_>, progress: &mut dyn Progress) -> Result<(), 
         Packages::Locked(entries) => install_locked(job, entries, progress)?,
         Packages::Pinned(pins) => install_pinned(job, pins, progress)?,
     }
+    // Back to the guest's interpreter before anything is compiled or published: the host's path
+    // means nothing inside.
     venv::for_guest(job)?;
     progress.message("byte-compiling");
     progress.fraction(INSTALLING.to);
@@ -56,11 +59,14 @@ pub(super) fn install(job: &Job<'_>, progress: &mut dyn Progress) -> Result<(), 
 /// stays valid by the source's time of change, which copies and overlays keep.
 pub(super) fn compile(job: &Job<'_>, folder: &Path) -> Result<(), StepError> {
     let mut command = Command::new(interpreter::on_host(job));
+    // Without `site`, whose `.pth` files may run code: byte-compiling runs none (SECURITY.md).
     command.args(["-I", "-B", "-S", "-m", "compileall", "-q", "-j", "0", "-s"]);
     command.arg(job.root()).args(["-p", "/"]).arg(folder);
     job.apply_plain_environment(&mut command);
     let mut unwritten = None;
     let run = command::run("compileall", command, COMPILE_WALL_MAX, &mut |line| {
+        // A file that could not be written also makes compileall exit with 1. Only its text tells a
+        // full disk from a file that is not valid Python.
         if line.contains("[Errno ") {
             unwritten.get_or_insert_with(|| line.to_owned());
         }
@@ -78,11 +84,15 @@ pub(super) fn compile(job: &Job<'_>, folder: &Path) -> Result<(), StepError> {
 pub(super) fn pip(job: &Job<'_>, verb: &str) -> Command {
     let venv = Path::new(GUEST_VENV);
     let mut command = Command::new(job.in_root(&venv.join("bin/python")));
+    // Isolated, so that neither `PYTHON*` variables nor the caller's directory change what is
+    // imported.
     command.args(["-I", "-B", "-c", PIP_RUNNER]);
     command.arg(job.python.pip()).arg(venv.join("bin/python"));
     command.args(["--disable-pip-version-check", "--no-input", "--no-color", verb]);
+    // On the command line, which wins over pip's configuration files.
     command.args(["--only-binary", ":all:", "--progress-bar", "off"]);
     job.options.apply_environment(&mut command);
+    // A build that is killed leaves nothing outside its own folder.
     command.env("TMPDIR", job.scratch()).current_dir(job.scratch());
     command
 }
@@ -118,6 +128,7 @@ fn install_locked(
     let cache = wheels::fetch(job, &entries, progress, FETCHING)?;
     let list = write_requirements(job, "requirements.txt", &entries)?;
     let mut command = pip(job, "install");
+    // Compiled later by `compile`, which writes the guest's paths into the byte code.
     command.args(["--no-compile", "--no-warn-script-location", "--no-cache-dir"]);
     // Without the index and without `--no-deps`: what the lock leaves out makes pip fail here.
     command.args(["--no-index", "--require-hashes", "--find-links"]);

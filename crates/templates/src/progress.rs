@@ -6,13 +6,13 @@ use super::Step;
 
 /// Receives the progress of a build.
 pub trait Progress {
-    /// A step begins.
+    /// Reports that a step begins.
     fn started(&mut self, step: Step);
-    /// Something worth a line happened.
+    /// Reports one line about the step under way.
     fn message(&mut self, text: &str);
-    /// The step under way is this far, from 0 to 1.
+    /// Reports how far the step under way is, from 0 to 1.
     fn fraction(&mut self, done: f32);
-    /// The step is done.
+    /// Reports that a step is done.
     fn finished(&mut self, step: Step, took: Duration);
 }
 

@@ -15,6 +15,7 @@ use super::{BuildOptions, PythonVersion, Spec};
 /// How long a candidate may take to answer.
 const PROBE_WALL_MAX: Duration = Duration::from_secs(30);
 /// How many candidates are asked at most.
+// Each may take `PROBE_WALL_MAX`, and `PATH` is the caller's.
 const CANDIDATES_MAX: usize = 32;
 /// The oldest pip that knows what we ask of it.
 const PIP_FLOOR: (u32, u32) = (22, 0);
@@ -47,22 +48,16 @@ pub enum PythonError {
     /// A named interpreter did not answer.
     #[error("{path} does not answer as a Python interpreter", path = path.display())]
     NoAnswer {
-        /// The interpreter.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ToolError,
     },
     /// An interpreter answered something else than what it was asked.
     #[error("{path} gave an answer that is not understood", path = path.display())]
-    BadAnswer {
-        /// The interpreter.
-        path: PathBuf,
-    },
+    BadAnswer { path: PathBuf },
     /// The interpreter is not CPython.
     #[error("{path} is {implementation}; only CPython can be used", path = path.display())]
     NotCPython {
-        /// The interpreter.
         path: PathBuf,
         /// What it calls itself.
         implementation: String,
@@ -70,27 +65,20 @@ pub enum PythonError {
     /// The version is not what the template asks for.
     #[error("{path} is Python {version}; the template needs {needed} (and Silica {PYTHON_FLOOR} or newer)", path = path.display())]
     Version {
-        /// The interpreter.
         path: PathBuf,
-        /// Its version.
         version: PythonVersion,
         /// What is asked for.
         needed: String,
     },
     /// It has no pip.
     #[error("{path} has no pip module", path = path.display())]
-    NoPip {
-        /// The interpreter.
-        path: PathBuf,
-    },
+    NoPip { path: PathBuf },
     /// Its pip is too old.
     #[error("{path} has pip {major}.{minor}; 22.0 or newer is needed", path = path.display())]
     OldPip {
-        /// The interpreter.
         path: PathBuf,
         /// First part of pip's version.
         major: u32,
-        /// Second part.
         minor: u32,
     },
 }
@@ -122,6 +110,7 @@ impl Python {
         for path in &candidates {
             match Self::ask(path, spec, options) {
                 Ok(python) => return Ok(python),
+                // The first reason is the one about the `python3` that the user would get.
                 Err(error) => unsuitable = unsuitable.or(Some(error)),
             }
         }
@@ -174,6 +163,7 @@ impl Python {
 
     fn ask(path: &Path, spec: &Spec, options: &BuildOptions) -> Result<Self, PythonError> {
         let mut command = Command::new(path);
+        // Isolated: the answer must be about the installation and not about the caller's variables.
         command.args(["-I", "-B", "-c", PROBE]);
         options.apply_environment(&mut command);
         let line = first_line(&path.display().to_string(), command, PROBE_WALL_MAX)
@@ -195,7 +185,7 @@ impl Answer {
         if !spec.python.admits(version) {
             return Err(PythonError::Version { path, version, needed: spec.python.to_string() });
         }
-        // The ABI names a folder of the wheel cache.
+        // The ABI names a folder of the wheel cache, so it must be one plain part of a path.
         let abi_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !self.abi.bytes().all(abi_byte) || self.abi.contains("..") {
             return Err(PythonError::BadAnswer { path });
@@ -222,6 +212,7 @@ impl Answer {
 
 fn candidates(search_path: &OsStr) -> Vec<PathBuf> {
     let on_path = std::env::split_paths(search_path)
+        // A relative entry would let the current directory choose the program that runs.
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join("python3"));
     let mut candidates: Vec<PathBuf> = Vec::new();

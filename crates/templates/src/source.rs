@@ -144,6 +144,7 @@ fn read_text(path: &Path, bytes_max: usize) -> Result<String, SpecError> {
     let read = |source| SpecError::Read { path: path.to_owned(), source };
     let file = fs::File::open(path).map_err(read)?;
     let mut text = String::new();
+    // One byte more than allowed tells a file that is too long from one that just fits.
     file.take(bytes_max as u64 + 1).read_to_string(&mut text).map_err(read)?;
     if text.len() > bytes_max {
         return Err(SpecError::TooLarge { path: path.to_owned(), bytes_max: bytes_max as u64 });

@@ -50,20 +50,13 @@ pub enum SpecError {
     /// A file could not be read.
     #[error("could not read {path}", path = path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file is larger than allowed.
     #[error("{path} is larger than {bytes_max} bytes", path = path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        bytes_max: u64,
-    },
+    TooLarge { path: PathBuf, bytes_max: u64 },
     /// `template.toml` is not TOML, or has keys that do not exist.
     #[error("template.toml is not understood")]
     Toml(#[from] toml::de::Error),
@@ -72,12 +65,7 @@ pub enum SpecError {
     Name(#[from] NameError),
     /// The name differs from that of the folder it lies in.
     #[error("the template in the folder `{folder}` calls itself `{name}`")]
-    OtherName {
-        /// The folder's name.
-        folder: TemplateName,
-        /// The template's own.
-        name: TemplateName,
-    },
+    OtherName { folder: TemplateName, name: TemplateName },
     /// The version requirement is not understood.
     #[error("`python` in template.toml")]
     Version(#[from] VersionError),
@@ -87,7 +75,6 @@ pub enum SpecError {
     /// One key's value is not allowed.
     #[error("`{key}` in template.toml: {value:?} {problem}")]
     Value {
-        /// The key.
         key: &'static str,
         /// What was given, cut.
         value: String,

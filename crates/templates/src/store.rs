@@ -1,8 +1,8 @@
 //! Finished builds: finding, using, replacing and removing them.
 //!
-//! `current` is swapped by one rename, so a reader sees the old build or the new one, never none.
-//! A process that uses a build holds a shared lock on its `.in-use`; a build is only removed under the
-//! exclusive one, so no process loses a tree that it uses.
+//! `current` is swapped by one rename, so a reader sees the old build or the new one, never none. A
+//! process that uses a build holds a shared lock on its `.in-use`; a build is only removed under
+//! the exclusive one, so no process loses a tree that it uses.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -32,7 +32,6 @@ pub struct Template {
 /// A template that was built, as [`list`] finds it.
 #[derive(Debug)]
 pub struct ListedTemplate {
-    /// Its name.
     pub name: TemplateName,
     /// The current build, or what is wrong with it.
     pub build: Result<Template, TemplateStoreError>,
@@ -52,45 +51,29 @@ pub enum TemplateStoreError {
     Io {
         /// What was being done.
         doing: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A build's manifest cannot be used.
     #[error("the build of template `{name}` is damaged or from another version; build it again")]
     Manifest {
-        /// The template.
         name: TemplateName,
-        /// Why.
         #[source]
         source: ManifestError,
     },
     /// `current` leads somewhere that is not a build of this template.
     #[error("{path} does not name a build of this template", path = path.display())]
-    Current {
-        /// The link.
-        path: PathBuf,
-    },
+    Current { path: PathBuf },
     /// The build was removed in the meantime; load the template again.
     #[error("the build in {path} is gone; load the template again", path = path.display())]
-    Gone {
-        /// The build.
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
     /// A sandbox uses the build, so it cannot be removed.
     #[error("template `{name}` is in use")]
-    InUse {
-        /// The template.
-        name: TemplateName,
-    },
+    InUse { name: TemplateName },
     /// The template is being built, so it cannot be removed.
     #[error("template `{name}` is being built")]
-    Building {
-        /// The template.
-        name: TemplateName,
-    },
+    Building { name: TemplateName },
 }
 
 impl Template {
@@ -121,6 +104,7 @@ impl Template {
         };
         match file.try_lock_shared() {
             Ok(()) => {}
+            // The exclusive lock is held only to remove the build.
             Err(TryLockError::WouldBlock) => return Err(gone()),
             Err(TryLockError::Error(error)) => return Err(io("lock", &path)(error)),
         }
@@ -137,6 +121,7 @@ pub fn load(home: &Home, name: &TemplateName) -> Result<Option<Template>, Templa
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io("read", &current)(error)),
     };
+    // A link that leads elsewhere is refused: only the name of a build in this folder is followed.
     match target.to_str().filter(|short| digest::is_short(short)) {
         Some(short) => load_from(name, home.template(name).join(short)),
         None => Err(TemplateStoreError::Current { path: current }),
@@ -163,6 +148,7 @@ pub fn remove(home: &Home, name: &TemplateName) -> Result<bool, TemplateStoreErr
     if !folder.is_dir() {
         return Ok(false);
     }
+    // Held to the end, or a build could publish into the folder that is being removed.
     let Some(_lock) = try_exclusive(&home.build_lock(name))? else {
         return Err(TemplateStoreError::Building { name: name.clone() });
     };
@@ -176,6 +162,7 @@ pub fn remove(home: &Home, name: &TemplateName) -> Result<bool, TemplateStoreErr
         }
     }
     let existed = load(home, name).is_ok_and(|build| build.is_some());
+    // `current` first: a reader finds no build rather than half of one.
     let current = home.current(name);
     match fs::remove_file(&current) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -213,6 +200,8 @@ pub(super) fn publish(
         discard(&finished)?;
     }
     fs::rename(&building, &finished).map_err(io("put in place", &finished))?;
+    // The folder's entry must be on disk before `current` names it, or a crash could leave a link
+    // to nothing.
     sync(&home.template(name))?;
     make_current(home, name, digest)
 }
@@ -228,6 +217,7 @@ pub(super) fn make_current(
     // Left over from a crash between the two calls below, or not there.
     let _ = fs::remove_file(&fresh);
     symlink(digest.short(), &fresh).map_err(io("link", &fresh))?;
+    // symlink(2) cannot replace a link, and rename(2) replaces in one step.
     fs::rename(&fresh, &current).map_err(io("replace", &current))?;
     sync(&home.template(name))
 }
@@ -255,6 +245,7 @@ fn load_from(name: &TemplateName, folder: PathBuf) -> Result<Option<Template>, T
     let manifest = Manifest::read(&folder)
         .map_err(|source| TemplateStoreError::Manifest { name: name.clone(), source })?;
     Ok(manifest
+        // A folder that was copied from another template is not a build of this one.
         .filter(|manifest| manifest.name == name.as_str())
         .map(|manifest| Template { manifest, folder }))
 }

@@ -26,6 +26,7 @@ pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
 /// Makes a folder and those above it, readable by all.
 pub(super) fn folder(path: &Path) -> Result<(), StepError> {
     fs::create_dir_all(path).map_err(io("make", path))?;
+    // create_dir_all leaves the mode to the umask.
     set_mode(path, MODE_OPEN)
 }
 
@@ -40,12 +41,14 @@ pub(super) fn file(path: &Path, content: &[u8]) -> Result<(), StepError> {
 
 /// Makes a symbolic link, in the place of what is there.
 pub(super) fn link(target: &Path, path: &Path) -> Result<(), StepError> {
+    // symlink(2) replaces nothing.
     remove(path)?;
     symlink(target, path).map_err(io("link", path))
 }
 
 /// Removes a file or a whole tree, if it is there.
 pub(super) fn remove(path: &Path) -> Result<(), StepError> {
+    // Not followed: a link to a directory is removed itself, and not what it leads to.
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -63,6 +66,7 @@ pub(super) fn copy_file(source: &Path, target: &Path) -> Result<(), StepError> {
     let executable = mode_of(&fs::metadata(source).map_err(io("look at", source))?);
     set_mode(target, executable)?;
     let changed = fs::metadata(source).and_then(|metadata| metadata.modified());
+    // Byte code is valid for the source's time of change, which fs::copy does not keep.
     let file = fs::File::options().write(true).open(target);
     file.and_then(|file| file.set_modified(changed?)).map_err(io("date", target))
 }
@@ -83,6 +87,7 @@ pub(super) fn copy(
         if metadata.is_dir() {
             folder(&place)?;
         } else if metadata.is_symlink() {
+            // Copied as it is: whether it leads anywhere is decided inside, where it is resolved.
             let to = fs::read_link(path).map_err(io("read", path))?;
             link(&to, &place)?;
         } else if metadata.is_file() {
@@ -92,11 +97,12 @@ pub(super) fn copy(
     })
 }
 
-/// Gives every folder and file of a tree a mode that lets anyone read and nobody but the owner
+/// Gives every folder and file of a tree a mode that lets every user read it and only the owner
 /// write it.
 pub(super) fn open_to_readers(root: &Path) -> Result<(), StepError> {
     set_mode(root, MODE_OPEN)?;
     walk(root, &mut |path, metadata| {
+        // chmod(2) would follow a link and change a file outside the tree.
         if !metadata.is_symlink() {
             let mode = if metadata.is_dir() { MODE_OPEN } else { mode_of(metadata) };
             set_mode(path, mode)?;
@@ -109,6 +115,7 @@ pub(super) fn open_to_readers(root: &Path) -> Result<(), StepError> {
 pub(super) fn bytes_on_disk(root: &Path) -> Result<u64, StepError> {
     let mut bytes = 0;
     walk(root, &mut |_, metadata| {
+        // st_blocks counts 512 bytes whatever the file system's block size is (inode(7)).
         bytes += metadata.blocks() * 512;
         Ok(Descend::Yes)
     })?;
@@ -134,6 +141,7 @@ pub(super) fn walk(
             if entries > ENTRIES_MAX {
                 return Err(StepError::TooBig { path: root.to_owned() });
             }
+            // Of the link itself, so that a walk stays in the tree and a loop of links ends.
             let metadata = fs::symlink_metadata(&path).map_err(io("look at", &path))?;
             if matches!(visit(&path, &metadata)?, Descend::Yes) && metadata.is_dir() {
                 folders.push(path);

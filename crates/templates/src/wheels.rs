@@ -32,6 +32,7 @@ pub(super) fn applicable<'lock>(
     let markers: Vec<_> = entries.iter().map(|entry| &entry.marker).collect();
     let json = serde_json::to_vec(&markers).map_err(|_| StepError::Answer { doing })?;
     tree::file(&path, &json)?;
+    // pip's own `packaging` evaluates the markers, so that it and this build agree on them.
     let mut command = Command::new(job.python.executable());
     command.args(["-I", "-B", "-c", MARKERS]);
     command.arg(job.python.pip()).arg(&path);
@@ -39,6 +40,7 @@ pub(super) fn applicable<'lock>(
     let line = first_line("python", command, MARKERS_WALL_MAX)
         .map_err(|source| StepError::Pip { doing: "choose among", source })?;
     match serde_json::from_str::<Vec<bool>>(&line) {
+        // A shorter answer would silently leave packages out.
         Ok(holds) if holds.len() == entries.len() => {
             let chosen = entries.iter().zip(holds);
             Ok(chosen.filter_map(|(entry, holds)| holds.then_some(entry)).collect())
@@ -63,6 +65,7 @@ pub(super) fn fetch(
     }
     let staging = job.scratch().join("wheels");
     for (number, batch) in missing.chunks(BATCH_PACKAGES).enumerate() {
+        // Half a wheel from a download that broke must not be moved into the cache.
         tree::remove(&staging)?;
         tree::folder(&staging)?;
         let before = at_hand + number * BATCH_PACKAGES;
@@ -72,6 +75,7 @@ pub(super) fn fetch(
         })?;
         for path in tree::children(&staging)? {
             let place = cache.join(path.file_name().unwrap_or_default());
+            // In one step, because another build may be reading the cache.
             fs::rename(&path, &place).map_err(tree::io("keep", &place))?;
         }
     }
@@ -86,6 +90,7 @@ fn download(
 ) -> Result<(), StepError> {
     let list = packages::write_requirements(job, "fetch.txt", batch)?;
     let mut command = packages::pip(job, "download");
+    // The lock names everything, so pip has nothing to resolve.
     command.args(["--no-deps", "--require-hashes", "--no-cache-dir", "--dest"]);
     command.arg(staging).arg("--requirement").arg(&list);
     let mut count = 0;
@@ -108,6 +113,7 @@ fn missing<'lock>(
         let prefix = entry.pin.wheel_prefix();
         let mut found = false;
         for path in files.iter().filter(|path| is_named(path, &prefix)) {
+            // Hashed on each build and never trusted by its name: the cache may be damaged.
             let sum = sha256_of_file(path).map_err(tree::io("read", path))?;
             found = found || entry.sha256.contains(&sum);
         }

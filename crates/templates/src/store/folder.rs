@@ -13,6 +13,8 @@ use crate::home::REMOVING_PREFIX;
 pub(super) fn discard(build: &Path) -> Result<(), TemplateStoreError> {
     let name = build.file_name().unwrap_or_default().to_string_lossy();
     let doomed = build.with_file_name(format!("{REMOVING_PREFIX}{name}"));
+    // In one step: a reader finds the whole build or none, also if this process dies while it
+    // removes it. `sweep_leftovers` removes the rest.
     fs::rename(build, &doomed).map_err(io("move away", build))?;
     fs::remove_dir_all(&doomed).map_err(io("remove", &doomed))
 }
@@ -40,7 +42,7 @@ pub(super) fn names_in(folder: &Path) -> Result<Vec<String>, TemplateStoreError>
     Ok(names)
 }
 
-/// Takes the exclusive lock on a file, which is made if need be; nothing if someone else has it.
+/// Takes the exclusive lock on a file, which is made if need be; nothing if another process has it.
 pub(super) fn try_exclusive(path: &Path) -> Result<Option<File>, TemplateStoreError> {
     let file = File::options()
         .create(true)
@@ -58,6 +60,7 @@ pub(super) fn try_exclusive(path: &Path) -> Result<Option<File>, TemplateStoreEr
 /// Returns whether a path still leads to an open file.
 pub fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::metadata(path)) {
+        // A path may lead to a new file by now, on which a lock of the old one says nothing.
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         (Err(_), _) | (_, Err(_)) => false,
     }
@@ -65,6 +68,7 @@ pub fn is_same_file(file: &File, path: &Path) -> bool {
 
 /// Writes a folder's entries to disk.
 pub(super) fn sync(folder: &Path) -> Result<(), TemplateStoreError> {
+    // fsync(2) of a file does not promise that its entry in the folder is written.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("sync", folder))
 }
 
