@@ -13,7 +13,7 @@ pub enum Enforcement {
     Missing(String),
 }
 
-/// One measure.
+/// One measure of containment, and how far it is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Its stable name.
@@ -27,6 +27,5 @@ pub struct Measure {
 pub struct Containment {
     /// The isolation tier.
     pub tier: Tier,
-    /// The measures.
     pub measures: Vec<Measure>,
 }

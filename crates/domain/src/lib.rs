@@ -1,6 +1,7 @@
 //! The nouns of Silica: limits, outcomes, results, containment, tiers, ids. No I/O, no async, no serde.
 //!
-//! Each boundary (wire, HTTP, command line, store) owns its own shape and converts from and to these.
+//! Each boundary (wire, HTTP, command line, store) owns its own shape and converts from and to
+//! these.
 
 mod containment;
 mod ids;

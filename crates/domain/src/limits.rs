@@ -1,5 +1,5 @@
-//! What one sandbox may use. [`Limits`] exist only if every value was checked against the operator's
-//! maximum; [`LimitValues`] are what was asked for.
+//! What one sandbox may use. [`Limits`] exist only if every value was checked against the
+//! operator's maximum; [`LimitValues`] are what was asked for.
 //!
 //! Each limit has one row in the table below: its name, field, unit, scope, least, default and
 //! largest value. Everything else in this file is made from the table.
@@ -85,28 +85,28 @@ macro_rules! limits {
             /// Every limit, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Its name in messages and reports.
+            /// Returns its name in messages and reports.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// One line about it.
+            /// Returns one line about it.
             pub fn summary(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
                 }
             }
 
-            /// What its number counts.
+            /// Returns what its number counts.
             pub fn unit(self) -> LimitUnit {
                 match self {
                     $(Self::$variant => LimitUnit::$unit,)+
                 }
             }
 
-            /// What it applies to.
+            /// Returns what it applies to.
             pub fn scope(self) -> LimitScope {
                 match self {
                     $(Self::$variant => LimitScope::$scope,)+
@@ -124,7 +124,7 @@ macro_rules! limits {
             /// The least of each that works.
             pub const LEAST: Self = Self { $($field: $least,)+ };
 
-            /// The value of one limit, in its unit.
+            /// Returns the value of one limit, in its unit.
             pub fn get(&self, limit: Limit) -> u64 {
                 match limit {
                     $(Limit::$variant => self.$field.number(),)+
@@ -140,8 +140,8 @@ macro_rules! limits {
         }
 
         impl Default for LimitValues {
-            /// The defaults of the documentation. They are the tight end, so that falling back to
-            /// them is safe.
+            /// Returns the defaults of the documentation. They are the tight end, so that falling
+            /// back to them is safe.
             fn default() -> Self {
                 Self { $($field: $default,)+ }
             }
@@ -188,7 +188,7 @@ limits! {
 }
 
 impl Limit {
-    /// The flag of `silica run` that sets it.
+    /// Returns the flag of `silica run` that sets it.
     pub fn flag(self) -> &'static str {
         match self {
             Self::Memory => "--memory",
@@ -205,7 +205,7 @@ impl Limit {
         }
     }
 
-    /// The field of a request to the server that sets it.
+    /// Returns the field of a request to the server that sets it.
     pub fn field(self) -> &'static str {
         match self {
             Self::Memory => "limits.memory_bytes",
@@ -272,6 +272,9 @@ impl LimitValues {
                 return Err(LimitError::TooLarge { limit, asked: show(asked), most });
             }
         }
+        // Files are a tmpfs that is charged to the sandbox's memory. With less disk than memory, a
+        // full disk is an error in the code and not the death of its process
+        // (docs/design/writable-memory.md).
         if self.disk_bytes >= self.memory_bytes {
             let disk = self.describe(Limit::Disk);
             let memory = self.describe(Limit::Memory);
@@ -280,21 +283,23 @@ impl LimitValues {
         Ok(Limits(self))
     }
 
-    /// Makes room for files follow from the memory, for a request that names no disk limit: files are
-    /// kept in memory, so less memory means less room for them.
+    /// Makes room for files follow from the memory, for a request that names no disk limit: files
+    /// are kept in memory, so less memory means less room for them.
     pub fn fit_disk(&mut self) {
         self.disk_bytes = self.disk_bytes.min(self.memory_bytes / 2);
     }
 
-    /// The value of one limit, for people.
+    /// Describes the value of one limit, for people.
     pub fn describe(&self, limit: Limit) -> String {
         limit.unit().describe(self.get(limit))
     }
 }
 
 impl Limits {
-    /// These limits with another wall-clock time for one cell, of at most `wall_max`.
+    /// Returns these limits with another wall-clock time for one cell, of at most `wall_max`.
     pub fn with_wall(&self, wall: Duration, wall_max: Duration) -> Result<Self, LimitError> {
+        // The other values are their own maximum: they were checked when the sandbox was made, and
+        // the operator's maximum is not known here.
         let max = LimitsMax(LimitValues { wall: wall_max, ..self.0.clone() });
         LimitValues { wall, ..self.0.clone() }.checked(&max)
     }
@@ -304,8 +309,8 @@ impl Limits {
         self.0.wall = self.0.wall.saturating_add(more);
     }
 
-    /// Whether a sandbox made with `other` serves for these limits: what is fixed when a sandbox is
-    /// made is equal.
+    /// Returns whether a sandbox made with `other` serves for these limits: what is fixed when a
+    /// sandbox is made is equal.
     pub fn fixes_the_same(&self, other: &Self) -> bool {
         Limit::ALL.iter().all(|&limit| match limit.scope() {
             LimitScope::Sandbox => self.get(limit) == other.get(limit),
@@ -320,7 +325,7 @@ impl Limits {
 }
 
 impl LimitUnit {
-    /// A number of this unit, for people.
+    /// Describes a number of this unit, for people.
     fn describe(self, number: u64) -> String {
         match self {
             Self::Bytes => bytes(number),
@@ -331,7 +336,7 @@ impl LimitUnit {
     }
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// Describes a number of bytes in the largest unit that divides it.
 pub(crate) fn bytes(number: u64) -> String {
     for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
         if number >= unit && number.is_multiple_of(unit) {

@@ -35,7 +35,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -53,24 +53,28 @@ impl Outcome {
         }
     }
 
-    /// The exit status a shell would show for it.
+    /// Returns the exit status that a shell would show for it.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Ok => 0,
             Self::Raised => 1,
             Self::Exited(status) | Self::Vanished(status) => status & 0xff,
+            // 128 and the number of a signal, as in a shell: SIGINT here, SIGXCPU and SIGKILL
+            // below. 124 is what timeout(1) answers.
             Self::Interrupted => 130,
             Self::TimedOut => 124,
             Self::CpuExceeded => 152,
             Self::OutOfMemory => 137,
             Self::Crashed(signal) => 128 + signal,
+            // EX_SOFTWARE of sysexits.h: the failure is not the code's own.
             Self::Disconnected | Self::SandboxDied => 70,
+            // What a shell answers for a program that may not be run.
             Self::Denied => 126,
         }
     }
 
-    /// What happened, for people; `None` where the code's own words say it all. `setting` names what
-    /// raises a limit: `Limit::flag` or `Limit::field`.
+    /// Describes what happened, for people; `None` where the code's own words say it all. `setting`
+    /// names what raises a limit: `Limit::flag` or `Limit::field`.
     pub fn explain(
         self,
         limits: &Limits,
@@ -101,20 +105,19 @@ impl Outcome {
 /// A limit that a cell ran into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitHit {
-    /// Which.
     pub limit: Limit,
     /// What was hit: words of the shape "«what» 60 s (the wall limit)".
     words: String,
 }
 
 impl LimitHit {
-    /// That `what` happened, and how much the limit was.
+    /// Records that `what` happened, and the value of the limit.
     pub fn new(limit: Limit, limits: &Limits, what: &str) -> Self {
         let words = format!("{what} {} (the {} limit)", limits.describe(limit), limit.name());
         Self { limit, words }
     }
 
-    /// What was hit and how to raise it, by the name that it has for the reader.
+    /// Describes what was hit and how to raise it, by the name that it has for the reader.
     pub fn message(&self, setting: &str) -> String {
         format!("{}; raise it with {setting}", self.words)
     }

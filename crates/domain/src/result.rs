@@ -6,14 +6,14 @@ mod tests;
 /// One representation of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Its MIME type.
     pub mime: String,
     /// Its bytes; text is UTF-8.
     pub data: Vec<u8>,
 }
 
 impl Payload {
-    /// Whether the bytes are text in UTF-8; everything else has to be encoded where only text can go.
+    /// Returns whether the bytes are text in UTF-8; everything else has to be encoded where only
+    /// text can go.
     ///
     /// Decided by the MIME type alone, by the rule the guest encodes by. A guest that lies about it
     /// sends bytes that are not UTF-8 under a textual type, so this is no promise about the bytes.
@@ -21,6 +21,7 @@ impl Payload {
         const BINARY: [&str; 3] =
             ["application/pdf", "application/octet-stream", "application/zip"];
         const BINARY_FAMILIES: [&str; 4] = ["image/", "audio/", "video/", "font/"];
+        // The table in guest/README.md; both sides must decide alike.
         self.mime == "image/svg+xml"
             || !BINARY.contains(&&*self.mime)
                 && !BINARY_FAMILIES.iter().any(|family| self.mime.starts_with(family))
@@ -39,14 +40,15 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The representation of a MIME type.
+    /// Returns the representation of a MIME type.
     pub fn get(&self, mime: &str) -> Option<&[u8]> {
         self.payloads.iter().find(|payload| payload.mime == mime).map(|payload| &*payload.data)
     }
 
-    /// How many bytes it holds.
+    /// Returns how many bytes it holds.
     pub fn bytes(&self) -> u64 {
         let payloads: u64 = self.payloads.iter().map(|payload| payload.data.len() as u64).sum();
+        // Metadata counts too: it is kept and sent on like the payloads.
         payloads + self.metadata.len() as u64
     }
 }

@@ -1,4 +1,4 @@
-//! Isolation tiers by name.
+//! Isolation tiers by name. What a tier does is in `engine/src/tier.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ impl Tier {
     /// Every tier, weakest isolation first.
     pub const ALL: [Self; 1] = [Self::Jail];
 
-    /// Its name in requests, reports and flags.
+    /// Returns its name in requests, reports and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Jail => "jail",
