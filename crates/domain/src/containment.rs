@@ -1,4 +1,5 @@
-//! What was really enforced for one sandbox, measure by measure.
+//! What is enforced for one sandbox, measure by measure. A report must never claim more than its
+//! tier has probed or read back.
 
 use crate::Tier;
 

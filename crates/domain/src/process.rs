@@ -1,4 +1,5 @@
-//! Processes of a guest: how they end, what they use, the size of their terminals.
+//! Processes of a guest: how they end, what they use, the size of their terminals. Holds numbers
+//! only; the tier measures.
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

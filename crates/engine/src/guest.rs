@@ -83,7 +83,7 @@ pub(crate) fn ensure(
     let layer = Layer::hold(&path).map_err(failed)?;
     // Another process may have been first; its layer is the same.
     if moved.is_err() {
-        // A leftover is swept some day.
+        // What stays is removed by a later `sweep`.
         let _ = std::fs::remove_dir_all(&partial);
     }
     sweep(&all, &version);

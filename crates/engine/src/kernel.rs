@@ -185,7 +185,7 @@ pub struct Kernel {
     alive: bool,
     /// Variables for the next cell only.
     next_environment: BTreeMap<String, String>,
-    /// The tier's word on the start, awaited only if the interpreter never says hello.
+    /// The tier's report of the start, awaited only if the interpreter never sends its hello.
     entered: Option<Entered>,
 }
 

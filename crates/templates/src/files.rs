@@ -1,4 +1,4 @@
-//! Puts a template's extra files into the tree.
+//! Puts a template's extra files into the tree. `spec` has checked every source and target.
 
 use super::job::Job;
 use super::{StepError, tree};

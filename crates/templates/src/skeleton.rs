@@ -1,4 +1,5 @@
-//! The empty root of a guest: mount points, links and a synthetic `/etc`.
+//! The empty root of a guest: mount points, links and a made-up `/etc`. Of the host's files only
+//! those that `etc` names come in.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Starting a command: its streams, its program and environment, and what a refusal means.
+//! Starting a command: its streams, its program and environment, and what a refusal means. Reads
+//! nothing that a command writes, and looks no name of a guest up on the host.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

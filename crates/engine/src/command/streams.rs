@@ -1,4 +1,5 @@
-//! The host's ends of a command's streams: pipes, or one side of a terminal.
+//! The host's ends of a command's streams: pipes, or one side of a terminal. Owns the order of
+//! output and end, and must never hold more output than one chunk.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -119,7 +120,7 @@ impl Kind {
     }
 }
 
-/// How far a command has come, as far as it was reported.
+/// What of a command's life has been reported.
 #[derive(Debug)]
 enum Stage {
     Running,

@@ -1,4 +1,5 @@
-//! Listing a directory, or a few levels of one.
+//! Listing a directory, or a few levels of one. Opens directories alone, and is bounded in entries,
+//! levels and bytes of paths.
 
 use std::os::fd::AsFd;
 

@@ -74,7 +74,7 @@ struct Cell<'a> {
 
 /// How the loop ended.
 enum End {
-    /// The guest said so.
+    /// The guest sent `done`.
     Done { status: Status, exit_code: i32, left_out: u64 },
     /// The interpreter ended.
     Died(Life),

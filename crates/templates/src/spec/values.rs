@@ -1,4 +1,4 @@
-//! The rules for single values of a `template.toml`.
+//! The rules for single values of a `template.toml`: paths, modules and variables. Touches no file.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

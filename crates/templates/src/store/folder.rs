@@ -1,4 +1,5 @@
-//! Small operations on a template's folder and the locks in it.
+//! Operations on a template's folder and the locks in it: discarding a build, listing names,
+//! locking, writing entries to disk.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -1,4 +1,5 @@
-//! One enclosure of the zone: making it, starting interpreters in it, ending it.
+//! One enclosure of the zone: making it, starting interpreters in it, measuring and ending it. Its
+//! meter must be closed before its end is requested: the control group may serve another sandbox.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Which commands are watched, and with which enclosure each of them ends.
+//! The commands whose end is awaited, each with its enclosure and its permit. Every command that is
+//! added must be ended or forgotten, or its permit is never released.
 
 use std::collections::HashMap;
 
