@@ -24,7 +24,7 @@ pub(crate) async fn sandboxes(State(app): State<App>, _: Admin) -> Result<Respon
     let keys = app.sessions.keys().list().await?;
     let names: BTreeMap<&str, &str> =
         keys.iter().map(|key| (key.id.as_str(), key.name.as_str())).collect();
-    let mut sessions = app.sessions.all();
+    let mut sessions = app.sessions.all_with_single_runs();
     sessions.sort_by(|one, other| one.id().as_str().cmp(other.id().as_str()));
     let watched = futures_util::stream::iter(sessions.into_iter().map(watched))
         .buffered(ASKED_AT_ONCE_MAX)

@@ -74,7 +74,7 @@ pub(crate) async fn get(
 /// A decision on an approval
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "DecisionRequest", extend("examples" = [{"reason": "looks good", "sha256": null}]))]
+#[schemars(rename = "Word", extend("examples" = [{"reason": "looks good", "sha256": null}]))]
 pub(crate) struct DecisionBody {
     /// The reason, for the owner and the audit log
     reason: Option<String>,

@@ -1,4 +1,4 @@
-//! LogEvent logs of cells and commands as server-sent events.
+//! Event logs of cells and commands as server-sent events.
 
 use std::sync::Arc;
 
