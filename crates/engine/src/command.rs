@@ -231,7 +231,7 @@ impl CommandHandle {
     }
 }
 
-impl Command {
+impl CommandProcess {
     /// Returns the handle, which can be cloned and used anywhere.
     pub fn handle(&self) -> &CommandHandle {
         &self.handle
@@ -239,7 +239,7 @@ impl Command {
 
     /// Takes the input of the command; once. Dropping it is the end of what the command can read,
     /// unless it has a terminal.
-    pub fn take_input(&mut self) -> Option<Input> {
+    pub fn take_input(&mut self) -> Option<CommandInput> {
         self.input.take()
     }
 

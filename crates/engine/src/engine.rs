@@ -277,7 +277,7 @@ impl Engine {
         let plan = self.plan(options)?;
         let failed = |error| EngineError::from(CreateError::Enclosure(error));
         let started = Instant::now();
-        let NewEnclosure { enclosure, made } = self.tier.create(plan.spec).map_err(failed)?;
+        let NewEnclosure { enclosure, made } = self.tier.create(&plan.spec).map_err(failed)?;
         made.await.map_err(failed)?;
         let took = started.elapsed();
         enclosure.end().await.map_err(failed)?;

@@ -93,7 +93,7 @@ impl Sandbox {
     ) -> Result<Created, CreateError> {
         let disk_bytes = plan.spec.limits.disk_bytes;
         let NewEnclosure { enclosure, made } =
-            tier.create(plan.spec).map_err(CreateError::Enclosure)?;
+            tier.create(&plan.spec).map_err(CreateError::Enclosure)?;
         // Armed until nothing can fail any more. It also acts if the caller drops this future.
         let guard = AbandonOnDrop(Some(&enclosure));
         // Before the enclosure is made: the tier takes both requests in order, and one wait is

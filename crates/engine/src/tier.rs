@@ -230,7 +230,7 @@ pub(crate) trait TierDriver: fmt::Debug + Send + Sync {
     fn warmed<'a>(&'a self, template: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
     /// Asks for an enclosure and returns at once.
-    fn create(&self, spec: EnclosureSpec) -> Result<NewEnclosure, TierError>;
+    fn create(&self, spec: &EnclosureSpec) -> Result<NewEnclosure, TierError>;
 
     /// Returns whether the tier's process has ended.
     fn is_gone(&self) -> bool;

@@ -141,7 +141,7 @@ impl TierDriver for Jail {
         self.zone.zygote_ready(template).boxed()
     }
 
-    fn create(&self, spec: EnclosureSpec) -> Result<NewEnclosure, TierError> {
+    fn create(&self, spec: &EnclosureSpec) -> Result<NewEnclosure, TierError> {
         enclosure::create(&self.zone, spec, &self.scratch)
     }
 

@@ -35,12 +35,12 @@ pub(super) async fn start(
     fds.extend(start.ends);
     // Watched before it is requested: a short command may have ended before the reply is read.
     let mut starting = Starting::new(zone, enclosure, start.permit);
-    let line = CommandLine {
+    let request = CommandLine {
         program: start.program.into(),
         directory: start.directory,
         streams: streams(start.streams),
     };
-    starting.request(enclosure, line, start.fail_at, fds).await.map_err(not_requested)?;
+    starting.request(enclosure, request, start.fail_at, fds).await.map_err(not_requested)?;
     let reported = tokio::time::timeout(START_PATIENCE, listen(report)).await;
     let reported = reported.map_err(|_| CommandStartError::Slow)?;
     match reported.map_err(CommandStartError::Streams)? {

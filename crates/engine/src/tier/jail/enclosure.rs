@@ -33,7 +33,7 @@ struct JailEnclosure {
 /// Asks the zone for an enclosure; its number is valid at once.
 pub(super) fn create(
     zone: &ZoneHandle,
-    spec: EnclosureSpec,
+    spec: &EnclosureSpec,
     scratch: &Path,
 ) -> Result<NewEnclosure, TierError> {
     let prepared = spec
@@ -169,7 +169,7 @@ impl Enclosure for JailEnclosure {
     }
 }
 
-fn take(gauges: &[Gauge], before: JailUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
+fn take(gauges: &[Gauge], before: GroupUsage, mut fds: Vec<OwnedFd>) -> Option<(OwnedFd, Meter)> {
     // The zone sends the directory first, then one file for each gauge.
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
     Some((writable, Meter::received(gauges, before, fds)?))

@@ -272,7 +272,7 @@ struct RepairEvent<'a> {
 pub(crate) fn write(chunk: &mut Vec<u8>, happened: &PromptEvent) {
     match happened {
         PromptEvent::Asking(request) => {
-            event(chunk, None, "asking", &AskingEvent { request: *request })
+            event(chunk, None, "asking", &AskingEvent { request: *request });
         }
         PromptEvent::Delta(Delta::Text(text)) => event(chunk, None, "text", &TextEvent { text }),
         PromptEvent::Delta(Delta::Input(text)) => event(chunk, None, "input", &TextEvent { text }),
@@ -283,7 +283,7 @@ pub(crate) fn write(chunk: &mut Vec<u8>, happened: &PromptEvent) {
         }
         PromptEvent::Running => event(chunk, None, "running", &RunningEvent {}),
         PromptEvent::Approval(id) => {
-            event(chunk, None, "approval", &ApprovalEvent { approval: id })
+            event(chunk, None, "approval", &ApprovalEvent { approval: id });
         }
         PromptEvent::Stdout(text) => event(chunk, None, "stdout", &TextEvent { text }),
         PromptEvent::Stderr(text) => event(chunk, None, "stderr", &TextEvent { text }),
