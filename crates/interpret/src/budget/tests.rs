@@ -25,7 +25,7 @@ fn tokens_run_out_for_one_key_and_not_for_another() {
     ledger.check(&one).expect("one is left");
     ledger.spend(&one, tokens(1, 0), Cost::default());
     let spent = ledger.check(&one).expect_err("nothing is left");
-    assert_eq!(spent.what, "100 tokens of models");
+    assert_eq!(spent.what, "100 tokens");
     assert!(spent.retry_after.as_secs() <= 24 * 60 * 60);
     ledger.check(&other).expect("it has spent nothing");
 }
@@ -35,7 +35,7 @@ fn money_runs_out_too() {
     let ledger = Ledger::in_memory(Budget { tokens: None, cost: Some(Cost::dollars(0.01)) });
     let one = tenant();
     ledger.spend(&one, tokens(1, 1), Cost::dollars(0.01));
-    assert_eq!(ledger.check(&one).expect_err("it is spent").what, "0.01 dollars for models");
+    assert_eq!(ledger.check(&one).expect_err("it is spent").what, "0.01 dollars");
 }
 
 #[test]

@@ -208,7 +208,7 @@ async fn malformed_events_are_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_told_as_that() {
+async fn an_answer_in_one_piece_is_reported_as_that() {
     for wire in [Wire::Anthropic, Wire::Chat] {
         let kind = vec![("content-type", "application/json; charset=utf-8".to_owned())];
         let asked = ask(wire, vec![Reply::Status(200, kind, "{\"choices\": []}".to_owned())]).await;
