@@ -213,7 +213,7 @@ async fn an_answer_in_one_piece_is_reported_as_that() {
         let kind = vec![("content-type", "application/json; charset=utf-8".to_owned())];
         let asked = ask(wire, vec![Reply::Status(200, kind, "{\"choices\": []}".to_owned())]).await;
         let Err(error @ ModelError::Malformed(_)) = asked else { panic!("{asked:?}") };
-        assert!(error.to_string().contains("a stream of events was asked for"), "{error}");
+        assert!(error.to_string().contains("a stream of events was requested"), "{error}");
     }
 }
 
