@@ -81,13 +81,13 @@ fn the_most_exact_import_rule_decides() {
 fn bad_files_are_refused_with_a_reason() {
     refused(
         "name = 1",
-        &expect![[r#"
+        &expect![[r"
             invalid policy: TOML parse error at line 1, column 8
               |
             1 | name = 1
               |        ^
             invalid type: integer `1`, expected a string
-        "#]],
+        "]],
     );
     refused(
         "name = 'a b'",
