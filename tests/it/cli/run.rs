@@ -366,7 +366,7 @@ fn help_of_top() {
 fn help_of_run() {
     check_help(
         &["run", "--help"],
-        &expect![[r#"
+        &expect![[r"
             Run code in a sandbox of its own and show what comes out
 
             Usage: silica run [OPTIONS] [FILE]
@@ -397,7 +397,7 @@ fn help_of_run() {
                   --fresh                Never use an interpreter forked from a warm one. A single run always
                                          starts its own; the flag is for scripts that must not depend on that
               -h, --help                 Print help
-        "#]],
+        "]],
     );
 }
 
