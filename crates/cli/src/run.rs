@@ -1,6 +1,8 @@
 //! `silica run`: code in, everything out, sandbox gone.
 
 pub(crate) mod show;
+#[cfg(test)]
+mod tests;
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -138,7 +140,7 @@ async fn run_one(
             created_at,
             report: &report,
             limits: &limits,
-            setting: Limit::flag,
+            setting: flag,
             files: &files,
             outputs: &outputs,
             containment: sandbox.containment(),
@@ -257,6 +259,23 @@ fn check_length(code: &str) -> Result<String> {
         bail!("the code is {} bytes long; at most {CODE_BYTES_MAX} are run at once", code.len());
     }
     Ok(code.to_owned())
+}
+
+/// Returns the flag that sets a limit, for messages.
+pub(crate) fn flag(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Memory => "--memory",
+        Limit::Cpu => "--cpu-seconds",
+        Limit::Wall => "--timeout",
+        Limit::Cpus => "--cpus",
+        Limit::Processes => "--processes",
+        Limit::OpenFiles => "--open-files",
+        Limit::Disk => "--disk",
+        Limit::FileSize => "--file-size",
+        Limit::Output => "--output",
+        Limit::Results => "--results",
+        Limit::ResultBytes => "--result-bytes",
+    }
 }
 
 fn limits(arguments: &RunArgs) -> LimitValues {

@@ -187,42 +187,6 @@ limits! {
     ResultBytes "result_bytes" = result_bytes: u64, Bytes, Cell, 1, 16 * MIB, 64 * MIB;
 }
 
-impl Limit {
-    /// Returns the flag of `silica run` that sets it.
-    pub fn flag(self) -> &'static str {
-        match self {
-            Self::Memory => "--memory",
-            Self::Cpu => "--cpu-seconds",
-            Self::Wall => "--timeout",
-            Self::Cpus => "--cpus",
-            Self::Processes => "--processes",
-            Self::OpenFiles => "--open-files",
-            Self::Disk => "--disk",
-            Self::FileSize => "--file-size",
-            Self::Output => "--output",
-            Self::Results => "--results",
-            Self::ResultBytes => "--result-bytes",
-        }
-    }
-
-    /// Returns the field of a request to the server that sets it.
-    pub fn field(self) -> &'static str {
-        match self {
-            Self::Memory => "limits.memory_bytes",
-            Self::Cpu => "limits.cpu_seconds",
-            Self::Wall => "timeout_seconds",
-            Self::Cpus => "limits.cpus",
-            Self::Processes => "limits.processes",
-            Self::OpenFiles => "limits.open_files",
-            Self::Disk => "limits.disk_bytes",
-            Self::FileSize => "limits.file_bytes",
-            Self::Output => "limits.output_bytes",
-            Self::Results => "limits.results",
-            Self::ResultBytes => "limits.result_bytes",
-        }
-    }
-}
-
 /// The most that the operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitsMax(pub LimitValues);

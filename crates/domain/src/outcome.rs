@@ -74,7 +74,7 @@ impl Outcome {
     }
 
     /// Describes what happened, for people; `None` where the code's own words say it all. `setting`
-    /// names what raises a limit: `Limit::flag` or `Limit::field`.
+    /// names what raises a limit: a flag, or a field of a request.
     pub fn explain(
         self,
         limits: &Limits,

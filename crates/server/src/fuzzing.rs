@@ -5,9 +5,10 @@
 use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::DeserializeOwned;
-use silica_domain::{Limits, LimitsMax};
+use silica_domain::{LimitValues, LimitsMax};
 use silica_store::Timestamp;
 
+use crate::facade::limits::LimitsBody;
 use crate::facade::native::{
     approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
 };
@@ -54,7 +55,7 @@ fn query<T: DeserializeOwned>(text: &str) {
 /// Limits that are accepted are within what the operator allows.
 fn limits(data: &[u8]) {
     let (default, max) = (LimitValues::default(), LimitsMax::default());
-    let asked = json::parse::<sandboxes::LimitsBody>(data).and_then(|body| body.over(&default));
+    let asked = json::parse::<LimitsBody>(data).and_then(|body| body.over(&default));
     if let Ok(asked) = asked
         && let Ok(checked) = asked.checked(&max)
     {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_domain::Limit;
 use silica_engine::{ChangedFile, GuestPath, HeadTail};
 use silica_interpret::{
     EventSink, InterpretError, OutputFile, PromptEvent, PromptRequest, PromptService,
@@ -19,6 +18,8 @@ use silica_sessions::{
 };
 use silica_store::Tenant;
 use tokio::task::JoinHandle;
+
+use crate::facade::limits::field;
 
 /// The most bytes of all files of one answer together.
 const FILES_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -286,7 +287,7 @@ fn run_result(end: &CellEnd) -> RunResult {
     let written = |file: &ChangedFile| WrittenFile { path: file.path.clone(), size: file.size };
     RunResult {
         outcome: report.outcome,
-        message: report.outcome.explain(&end.limits, Limit::field),
+        message: report.outcome.explain(&end.limits, field),
         stdout: text(&report.stdout),
         stderr: text(&report.stderr),
         results: report.results.clone(),

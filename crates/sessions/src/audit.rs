@@ -131,23 +131,6 @@ fn changed_files(changes: &Changes) -> Vec<RecordedFile> {
     .collect()
 }
 
-/// Returns limits in the form of sandbox records, which is that of the API.
-pub fn limits_json(limits: &Limits) -> Value {
-    json!({
-        "memory_bytes": limits.memory_bytes,
-        "disk_bytes": limits.disk_bytes,
-        "cpus": f64::from(limits.cpu_millis) / 1000.0,
-        "cpu_seconds": limits.cpu.as_secs_f64(),
-        "wall_seconds": limits.wall.as_secs_f64(),
-        "processes": limits.processes,
-        "open_files": limits.open_files,
-        "file_bytes": limits.file_bytes,
-        "output_bytes": limits.output_bytes,
-        "results": limits.results,
-        "result_bytes": limits.result_bytes,
-    })
-}
-
 /// Returns the usage of a sandbox in the form of sandbox records.
 pub(crate) fn usage_json(usage: &UsageSample) -> Value {
     json!({

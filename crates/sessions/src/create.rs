@@ -10,10 +10,9 @@ use silica_engine::{
     CreateOptions, Created, EngineError, GuestPath, Input, KernelOrigin, SandboxPlan, Setup,
 };
 use silica_store::sandboxes::NewSandbox;
-use silica_store::{SandboxId, Tenant};
+use silica_store::{SandboxId, Tenant, limits_json};
 use tokio::sync::oneshot;
 
-use crate::audit;
 use crate::ending::Unclaimed;
 use crate::error::SessionError;
 use crate::fairness::{Permit, QuotaSlot};
@@ -102,7 +101,7 @@ impl Sessions {
             tenant: unclaimed.session().tenant().clone(),
             template: info.template,
             metadata: info.metadata,
-            limits: audit::limits_json(&info.limits),
+            limits: limits_json(&info.limits),
             expires_at: Some(info.expires_at),
         };
         self.services.store.sandboxes().insert(record).await?;

@@ -23,7 +23,6 @@ mod sessions;
 mod statistics;
 
 pub use approval::{ApprovalMode, CheckResult, DecisionRequest, Review, ReviewOptions};
-pub use audit::limits_json;
 pub use cell::{Cell, CellCode, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
 pub use command::{
     Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,

@@ -1,6 +1,6 @@
 //! Checks that settings which are valid by themselves do not contradict each other.
 
-use silica_domain::{Limit, LimitError};
+use silica_domain::{Limit, LimitError, LimitUnit};
 
 use super::error::Problem;
 use super::keys::key;
@@ -114,17 +114,9 @@ impl Checker<'_> {
 
 /// Returns the key of a limit; keys of times end in their unit.
 pub(super) fn limit_path(section: &str, limit: Limit) -> String {
-    let unit = match limit {
-        Limit::Cpu | Limit::Wall => "_seconds",
-        Limit::Memory
-        | Limit::Cpus
-        | Limit::Processes
-        | Limit::OpenFiles
-        | Limit::Disk
-        | Limit::FileSize
-        | Limit::Output
-        | Limit::Results
-        | Limit::ResultBytes => "",
+    let unit = match limit.unit() {
+        LimitUnit::Milliseconds => "_seconds",
+        LimitUnit::Bytes | LimitUnit::Thousandths | LimitUnit::Count => "",
     };
     format!("{section}.{}{unit}", limit.name())
 }

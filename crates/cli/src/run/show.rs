@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use silica_domain::{Bundle, Limit, Limits, Outcome};
+use silica_domain::{Bundle, Limits, Outcome};
 use silica_engine::{CellReport, Watcher};
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
@@ -164,12 +164,12 @@ pub(super) fn ending(report: &CellReport, limits: &Limits) {
         }
     }
     let mut said = Vec::new();
-    if let Some(text) = report.outcome.explain(limits, Limit::flag) {
+    if let Some(text) = report.outcome.explain(limits, super::flag) {
         say!("silica: {text}");
         said.push(text);
     }
     for hit in &report.limits_hit {
-        let message = hit.message(hit.limit.flag());
+        let message = hit.message(super::flag(hit.limit));
         if !said.contains(&message) {
             say!("silica: {message}");
         }

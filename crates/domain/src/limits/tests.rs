@@ -139,23 +139,26 @@ fn bytes_are_shown_in_the_largest_unit_that_divides() {
 }
 
 #[test]
-fn names_and_flags_are_distinct() {
-    let all = [
-        Limit::Memory,
-        Limit::Cpu,
-        Limit::Wall,
-        Limit::Cpus,
-        Limit::Processes,
-        Limit::OpenFiles,
-        Limit::Disk,
-        Limit::FileSize,
-        Limit::Output,
-        Limit::Results,
-        Limit::ResultBytes,
-    ];
-    let names: std::collections::HashSet<&str> = all.iter().map(|limit| limit.name()).collect();
-    let flags: std::collections::HashSet<&str> = all.iter().map(|limit| limit.flag()).collect();
-    assert_eq!((names.len(), flags.len()), (all.len(), all.len()));
-    let limits = Limits::default();
-    assert!(all.iter().all(|&limit| !limits.describe(limit).is_empty()));
+fn every_limit_has_a_name_and_a_value() {
+    let names: std::collections::HashSet<&str> =
+        Limit::ALL.iter().map(|limit| limit.name()).collect();
+    assert_eq!(names.len(), Limit::ALL.len());
+    let mut values = LimitValues::default();
+    for (number, &limit) in (1000_u64..).zip(Limit::ALL) {
+        assert!(!values.describe(limit).is_empty() && !limit.summary().is_empty());
+        values.set(limit, number);
+        assert_eq!(values.get(limit), number, "{limit:?}");
+    }
+}
+
+#[test]
+fn limits_of_cells_do_not_tell_sandboxes_apart() {
+    let ordinary = Limits::default();
+    let is_same = |change: fn(&mut LimitValues)| ordinary.fixes_the_same(&with(change).unwrap());
+    assert!(is_same(|l| l.wall = Duration::from_secs(5)));
+    assert!(is_same(|l| l.output_bytes = 7));
+    assert!(is_same(|l| l.cpu = Duration::from_millis(30_500)));
+    assert!(!is_same(|l| l.cpu = Duration::from_secs(31)));
+    assert!(!is_same(|l| l.open_files = 17));
+    assert!(!is_same(|l| l.memory_bytes = 600 * MIB));
 }

@@ -148,7 +148,7 @@ async fn session(app: &App, caller: &Caller, id: &str) -> Result<Arc<Session>, P
 }
 
 /// Parses a number of seconds.
-fn seconds(number: f64) -> Result<Duration, Problem> {
+pub(super) fn seconds(number: f64) -> Result<Duration, Problem> {
     Duration::try_from_secs_f64(number)
         .map_err(|_| Problem::bad(format!("{number} is not a valid number of seconds")))
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use silica_domain::{Limits, Outcome};
 
 use super::settings::{AuditSettings, CodeKept};
+use crate::limits::AuditedLimits;
 use crate::{Digest, ExecutionId, SandboxId, Tenant};
 
 /// The most code that is stored as text; of longer code this much of its beginning.
@@ -224,22 +225,6 @@ pub struct CodeBody {
     pub cut: bool,
 }
 
-/// Limits in a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditedLimits {
-    memory_bytes: u64,
-    cpu_ms: u64,
-    wall_ms: u64,
-    cpu_millis: u32,
-    processes: u32,
-    open_files: u32,
-    disk_bytes: u64,
-    file_bytes: u64,
-    output_bytes: u64,
-    results: u32,
-    result_bytes: u64,
-}
-
 /// The body of a `finish`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishBody {
@@ -301,24 +286,6 @@ impl CodeBody {
             sha256: Digest::of(code.as_bytes()),
             cut: text.is_some() && head.len() < code.len(),
             text,
-        }
-    }
-}
-
-impl From<&Limits> for AuditedLimits {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            memory_bytes: limits.memory_bytes,
-            cpu_ms: limits.cpu.as_millis() as u64,
-            wall_ms: limits.wall.as_millis() as u64,
-            cpu_millis: limits.cpu_millis,
-            processes: limits.processes,
-            open_files: limits.open_files,
-            disk_bytes: limits.disk_bytes,
-            file_bytes: limits.file_bytes,
-            output_bytes: limits.output_bytes,
-            results: limits.results,
-            result_bytes: limits.result_bytes,
         }
     }
 }

@@ -17,11 +17,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::run::{FileBody, given};
-use super::sandboxes::{LimitsBody, plan};
+use super::sandboxes::plan;
 use super::wire::interpret::Interpretation;
 use super::wire::problem::ProblemBody;
 use super::{seconds, wire};
 use crate::app::App;
+use crate::facade::limits::LimitsBody;
 use crate::http::auth::Caller;
 use crate::http::guard::RequestId;
 use crate::http::json::{Answer, Json};

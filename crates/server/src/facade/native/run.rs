@@ -9,10 +9,11 @@ use serde::Deserialize;
 use silica_engine::GuestPath;
 use silica_sessions::RunRequest;
 
-use super::sandboxes::{LimitsBody, content, plan};
+use super::sandboxes::{content, plan};
 use super::wire::run::{Output, RunReport};
 use super::{one_of, policy, seconds};
 use crate::app::App;
+use crate::facade::limits::LimitsBody;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
 use crate::http::problem::Problem;

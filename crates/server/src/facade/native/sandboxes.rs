@@ -10,7 +10,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use silica_domain::LimitValues;
 use silica_engine::Input;
 use silica_sessions::{LifeChange, SandboxRequest, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
@@ -18,76 +17,10 @@ use silica_store::sandboxes::{Filter, State as SandboxState};
 use super::wire::sandbox::{Sandbox, SandboxList, Usage, UsageReport};
 use super::{one_of, seconds, session};
 use crate::app::{App, SharedInput};
+use crate::facade::limits::LimitsBody;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
-use crate::http::problem::{Code, Problem};
-
-/// The limits of a sandbox; those left out are the server's defaults
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Limits", extend("examples" = [{
-    "memory_bytes": 536_870_912, "disk_bytes": 104_857_600, "cpus": 1.0, "cpu_seconds": 30,
-    "wall_seconds": 30, "processes": 128, "open_files": 1024, "file_bytes": 104_857_600,
-    "output_bytes": 65536, "results": 64, "result_bytes": 16_777_216,
-}]))]
-pub(crate) struct LimitsBody {
-    /// Memory of all processes and files together
-    memory_bytes: Option<u64>,
-    /// All writable files together; less than the memory
-    disk_bytes: Option<u64>,
-    /// Processors, for example 0.5 or 2
-    cpus: Option<f64>,
-    /// Processor time of one cell
-    cpu_seconds: Option<f64>,
-    /// Wall-clock time of one cell
-    wall_seconds: Option<f64>,
-    /// Processes and threads
-    processes: Option<u32>,
-    /// Open files of one process
-    open_files: Option<u32>,
-    /// The largest single file
-    file_bytes: Option<u64>,
-    /// Bytes kept of stdout and of stderr, each
-    output_bytes: Option<u64>,
-    /// Results of one cell
-    results: Option<u32>,
-    /// Bytes of all results of one cell
-    result_bytes: Option<u64>,
-}
-
-impl LimitsBody {
-    pub(crate) fn over(&self, default: &LimitValues) -> Result<LimitValues, Problem> {
-        let memory_bytes = self.memory_bytes.unwrap_or(default.memory_bytes);
-        // Files are kept in memory: with less of it the default for files shrinks too.
-        let disk_bytes = self.disk_bytes.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
-        let cpu_millis = match self.cpus {
-            None => default.cpu_millis,
-            Some(cpus) if cpus.is_finite() && (0.0..=1e6).contains(&cpus) => {
-                (cpus * 1000.0).round() as u32
-            }
-            Some(_) => {
-                return Err(Problem::new(
-                    Code::BadLimit,
-                    "limits.cpus must be a number from 0 to 1000000",
-                ));
-            }
-        };
-        let time = |asked: Option<f64>, default| asked.map_or(Ok(default), seconds);
-        Ok(LimitValues {
-            memory_bytes,
-            disk_bytes,
-            cpu_millis,
-            cpu: time(self.cpu_seconds, default.cpu)?,
-            wall: time(self.wall_seconds, default.wall)?,
-            processes: self.processes.unwrap_or(default.processes),
-            open_files: self.open_files.unwrap_or(default.open_files),
-            file_bytes: self.file_bytes.unwrap_or(default.file_bytes.max(disk_bytes)),
-            output_bytes: self.output_bytes.unwrap_or(default.output_bytes),
-            results: self.results.unwrap_or(default.results),
-            result_bytes: self.result_bytes.unwrap_or(default.result_bytes),
-        })
-    }
-}
+use crate::http::problem::Problem;
 
 /// A read-only input below /data/input: content, content_base64, or something shared
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -176,7 +109,7 @@ pub(crate) fn plan(
     limits: &LimitsBody,
     env: BTreeMap<String, String>,
 ) -> Result<SandboxRequest, Problem> {
-    let timeout = limits.wall_seconds.map(seconds).transpose()?;
+    let timeout = limits.wall()?;
     let limits = limits.over(&app.sessions.options().limits)?;
     Ok(SandboxRequest {
         template,

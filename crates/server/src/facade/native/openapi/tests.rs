@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::document;
+use crate::facade::limits::LimitsBody;
 use crate::facade::native::ROUTES;
 use crate::facade::native::{
     approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
@@ -271,7 +272,7 @@ fn request_schemas_say_what_parsers_do() {
         let good = |mut body: interpret::InterpretBody| body.take_files().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)
     });
-    check_request::<sandboxes::LimitsBody>("Limits", parses::<sandboxes::LimitsBody>);
+    check_request::<LimitsBody>("Limits", parses::<LimitsBody>);
     check_request::<sandboxes::CreateSandboxBody>("CreateSandbox", |value| {
         let good = |mut body: sandboxes::CreateSandboxBody| body.take_inputs(&offered).is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)

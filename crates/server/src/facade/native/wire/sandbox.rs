@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use silica_domain::{Enforcement, Limits};
+use silica_domain::Enforcement;
 use silica_sessions::{EndReason, KernelInfo, SessionInfo, UsageSample};
 use silica_store::sandboxes::SandboxRecord;
 
 use super::{Moment, promised};
+use crate::facade::limits::SandboxLimits;
 
 /// A sandbox
 #[derive(Debug, Serialize, JsonSchema)]
@@ -84,52 +85,6 @@ struct SandboxFacts {
 enum ShownLimits {
     Live(SandboxLimits),
     Recorded(Value),
-}
-
-/// The limits of a sandbox
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(transform = promised(&[]))]
-pub(crate) struct SandboxLimits {
-    /// Memory of all processes and files together
-    memory_bytes: u64,
-    /// All writable files together
-    disk_bytes: u64,
-    /// Processors
-    cpus: f64,
-    /// Processor time of one cell
-    cpu_seconds: f64,
-    /// Wall-clock time of one cell
-    wall_seconds: f64,
-    /// Processes and threads
-    processes: u32,
-    /// Open files of one process
-    open_files: u32,
-    /// The largest single file
-    file_bytes: u64,
-    /// Bytes kept of stdout and of stderr, each
-    output_bytes: u64,
-    /// Results of one cell
-    results: u32,
-    /// Bytes of all results of one cell
-    result_bytes: u64,
-}
-
-impl From<&Limits> for SandboxLimits {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            memory_bytes: limits.memory_bytes,
-            disk_bytes: limits.disk_bytes,
-            cpus: f64::from(limits.cpu_millis) / 1000.0,
-            cpu_seconds: limits.cpu.as_secs_f64(),
-            wall_seconds: limits.wall.as_secs_f64(),
-            processes: limits.processes,
-            open_files: limits.open_files,
-            file_bytes: limits.file_bytes,
-            output_bytes: limits.output_bytes,
-            results: limits.results,
-            result_bytes: limits.result_bytes,
-        }
-    }
 }
 
 /// The measures that isolate a sandbox, and how far each is enforced
