@@ -397,7 +397,7 @@ fn the_terminal_lists_shows_approves_and_denies() {
     assert_eq!(scene.ended(&other)["outcome"], "denied");
     let again = silica(&scene, &scene.boss, &["approvals", "approve", &id]);
     assert_eq!(again.status, 125);
-    assert!(again.stderr.contains("is approved already"), "{again:?}");
+    assert!(again.stderr.contains("is already approved"), "{again:?}");
     let nobody = silica(&scene, &scene.sandbox.client, &["approvals", "deny", &id]);
     assert!(nobody.stderr.contains("403"), "{nobody:?}");
     let odd = silica(&scene, &scene.boss, &["approvals", "show", "../keys"]);

@@ -84,7 +84,7 @@ fn refusals_say_what_is_wrong() {
         tool cannot be run: Accessing a corrupted shared library (os error 80)
         the arguments and variables of the command are too long
         the command makes no sense: the program's name is too long
-        entering the sandbox failed at step enter-exec: CommandInput/output error (os error 5)
+        entering the sandbox failed at step enter-exec: Input/output error (os error 5)
         entering the sandbox failed at step enter-terminal: No such file or directory (os error 2)
         entering the sandbox failed at step enter-cgroup: Permission denied (os error 13)
     "]]
