@@ -67,7 +67,7 @@ def test_interrupt_of_a_listener_ends_the_cell(host):
     assert finish(host, events)["status"] == "interrupted"
 
 
-def test_listener_that_fails_is_told_and_the_cell_goes_on(host):
+def test_listener_that_fails_is_reported_and_the_cell_goes_on(host):
     host.run("seen = []\ndef fail(info):\n    seen.append(info.raw_cell)\n    1 / 0")
     host.run("get_ipython().events.register('pre_run_cell', fail)")
     host.run("get_ipython().events.register('post_run_cell', lambda result: seen.append(result.info.raw_cell))")

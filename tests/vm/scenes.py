@@ -33,10 +33,10 @@ BY_PROCESS = {
 }
 
 # Tests that want a second template, with libraries: the disk has one without.
-NEED_LIBRARIES = {"jail::stock::stock_follows_its_customers_from_template_to_template"}
+NEED_LIBRARIES = {"jail::init_pool::pool_follows_requests_from_template_to_template"}
 
 # Modules of `tests/it` that run in more than one scene.
-LIMITS_AND_ENDS = ["engine::limits", "jail::failing", "jail::leftovers", "jail::stock"]
+LIMITS_AND_ENDS = ["engine::limits", "jail::failing", "jail::leftovers", "jail::init_pool"]
 ORDINARY_USER = "jail::ordinary_user"
 
 # How many times more patience the tests have in a machine that is emulated.

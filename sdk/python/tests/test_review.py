@@ -56,7 +56,7 @@ def test_what_a_policy_blocks_is_an_error_that_says_why(live: Either) -> None:
         assert sandbox.run_code("x").error.name == "NameError"
 
 
-def test_what_a_policy_warns_of_is_told(live: Either) -> None:
+def test_what_a_policy_warns_of_is_reported(live: Either) -> None:
     with live.Sandbox.create(template="python") as sandbox:
         execution = sandbox.run_code("import ctypes", policy=ASKS)
         assert (execution.ok, execution.policy) == (True, "careful")

@@ -179,7 +179,7 @@ def test_a_stream_that_breaks_too_often(either: Either) -> None:
         assert len(server.requests) == 7
 
 
-def test_output_that_was_cut_is_told_as_the_server_kept_it(either: Either) -> None:
+def test_output_that_was_cut_is_reported_as_the_server_kept_it(either: Either) -> None:
     truncated = {"stdout": 7, "stderr": 0, "results": 0}
     done = (5, "done", {**DONE[2], "truncated": truncated})
     kept = {**CELL, "stdout": "he…d", "truncated": truncated}

@@ -180,7 +180,7 @@ fn log_that_is_whole_verifies_and_tells_its_head() {
 }
 
 #[test]
-fn tampering_is_told_by_the_exit_code_and_in_words() {
+fn tampering_is_reported_by_the_exit_code_and_in_words() {
     let table = [
         (
             "UPDATE audit SET body = replace(body, 'one', 'won') WHERE seq = 2",

@@ -536,7 +536,7 @@ fn init(engine: &TestEngine, marker: &str) -> u32 {
 }
 
 #[tokio::test]
-async fn death_of_the_sandbox_is_told_as_that() {
+async fn death_of_the_sandbox_is_reported_as_that() {
     for kill in ["init", "master", "engine's order"] {
         let home = TestHome::new(PYTHON);
         let (engine, sandbox) = sandbox(&home).await;
@@ -600,7 +600,7 @@ async fn starting_fails_cleanly_at_each_step() {
 }
 
 #[tokio::test]
-async fn start_that_nobody_waits_for_is_taken_back() {
+async fn start_that_is_no_longer_awaited_is_taken_back() {
     let home = TestHome::new(PYTHON);
     let (engine, sandbox) = sandbox(&home).await;
     let marker = unique_name();

@@ -135,7 +135,7 @@ async fn many_failures_and_ends_leave_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let honest = home.options(KernelOrigin::Warm);
-    // From the second sandbox on the zone fills its stock, which is part of what it holds.
+    // From the second sandbox on the zone fills its pool of inits, which is part of what it holds.
     for _ in 0..3 {
         assert_works(&engine, &honest).await;
     }

@@ -49,7 +49,7 @@ fn shell_lines_and_programs_run() {
 }
 
 #[test]
-fn what_cannot_start_is_told_apart() {
+fn what_cannot_start_is_distinguished() {
     let server = TestServer::new();
     let sandbox = server.sandbox();
     sandbox.run("open('plain', 'w').write('x')");

@@ -223,7 +223,7 @@ fn web_pages_of_others_get_nothing() {
 }
 
 #[test]
-fn dead_zone_is_told_and_replaced() {
+fn dead_zone_is_reported_and_replaced() {
     let server = TestServer::new();
     let sandbox = server.sandbox();
     server.admin.get("/readyz").expect(200);

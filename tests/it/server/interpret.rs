@@ -116,7 +116,7 @@ fn tutorials_examples_field_for_field() {
 }
 
 #[test]
-fn every_stage_is_told_in_order() {
+fn every_stage_is_reported_in_order() {
     let turns =
         script(&[("", &python("print('a')\nraise ValueError('no')")), ("", &python("6 * 7"))]);
     let on = scripted(&turns, &[]);
@@ -156,7 +156,7 @@ fn a_word_is_passed_on_before_the_answer_has_ended() {
 }
 
 #[test]
-fn whoever_leaves_stops_the_code() {
+fn a_client_that_leaves_stops_the_code() {
     let turns =
         script(&[("forever", &python("print('up', flush=True)\nimport time\ntime.sleep(3000)"))]);
     let on = scripted(&turns, &["cells.timeout_seconds=600"]);

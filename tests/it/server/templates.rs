@@ -6,7 +6,7 @@ use crate::harness::server::TestServer;
 use crate::harness::{PYTHON, SCIENCE, TestHome};
 
 #[test]
-fn what_was_built_is_offered_and_warmed_up_when_somebody_wants_it() {
+fn what_was_built_is_offered_and_warmed_up_on_demand() {
     let home = TestHome::new(PYTHON);
     let science = TestHome::new(SCIENCE).path().join("templates").canonicalize().unwrap();
     let templates = home.path().join("templates");

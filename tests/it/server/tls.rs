@@ -87,7 +87,7 @@ impl Secured {
 }
 
 #[test]
-fn whoever_trusts_the_certificate_is_served() {
+fn a_client_that_trusts_the_certificate_is_served() {
     let secured = Secured::new();
     let (status, ran) = secured.request("POST", "/v1/run", &json!({"code": "print(6 * 7)"}));
     assert_eq!((status, &ran["stdout"]), (200, &json!("42\n")), "{ran}");
@@ -100,7 +100,7 @@ fn whoever_trusts_the_certificate_is_served() {
 }
 
 #[test]
-fn whoever_speaks_plainly_is_not_answered() {
+fn a_client_without_tls_is_not_answered() {
     let secured = Secured::new();
     let mut socket = secured.socket();
     socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -112,7 +112,7 @@ fn whoever_speaks_plainly_is_not_answered() {
 }
 
 #[test]
-fn whoever_stops_in_the_middle_keeps_nobody_waiting() {
+fn a_client_that_stops_in_the_middle_delays_no_other() {
     let secured = Secured::new();
     // Nothing, the first bytes of a greeting, and a greeting that claims more than it has.
     let beginnings: [&[u8]; 3] = [b"", &[22, 3, 1], &[22, 3, 1, 64, 0, 1, 0, 63, 252, 3, 3]];
@@ -136,7 +136,7 @@ fn whoever_stops_in_the_middle_keeps_nobody_waiting() {
 }
 
 #[test]
-fn certificate_that_cannot_be_used_is_told() {
+fn certificate_that_cannot_be_used_is_reported() {
     let home = TestHome::new(PYTHON);
     let (settings, _) = certify(&home);
     let (certificate, key) = (home.path().join("tls.crt"), home.path().join("tls.key"));
@@ -160,7 +160,7 @@ fn certificate_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn top_trusts_whom_it_is_told_to() {
+fn top_trusts_the_certificate_that_it_is_given() {
     let secured = Secured::new();
     let port = secured.server.admin.address.port();
     let certificate = secured.server.home().path().join("tls.crt");

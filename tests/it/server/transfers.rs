@@ -89,7 +89,7 @@ fn client_that_asks_before_it_sends_is_answered() {
 }
 
 #[test]
-fn full_disk_is_told_and_leaves_the_old_file() {
+fn full_disk_is_reported_and_leaves_the_old_file() {
     let server = TestServer::new();
     let limits = json!({"disk_bytes": 8 * MIB, "file_bytes": 100 * MIB});
     let sandbox = TestSandbox::new(&server.admin, &json!({"limits": limits}));

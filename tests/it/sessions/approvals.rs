@@ -329,7 +329,7 @@ fn a_restart_keeps_what_waits_and_says_that_it_cannot_run() {
 }
 
 #[test]
-fn whoever_asked_can_take_it_back() {
+fn the_requester_can_take_it_back() {
     let scene = Scene::new(&[]);
     let (cell, id) = scene.park("print(1)");
     let path = format!("/cells/{}/interrupt", cell["id"].as_str().unwrap());
@@ -428,7 +428,7 @@ fn take(listener: &TcpListener, status: &str) -> (String, String) {
 }
 
 #[test]
-fn the_outside_is_told_signed_and_again_if_it_fails() {
+fn the_webhook_is_signed_and_sent_again_if_it_fails() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = tempfile::TempDir::new().unwrap();
     let secret = directory.path().join("secret");

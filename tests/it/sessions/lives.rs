@@ -6,7 +6,7 @@ use crate::harness::server::{TestSandbox, TestServer};
 use crate::harness::{TIMEOUT, eventually};
 
 #[test]
-fn lost_interpreter_is_told_and_replaced() {
+fn lost_interpreter_is_reported_and_replaced() {
     let server = TestServer::new();
     let limits = json!({"memory_bytes": 256 << 20, "disk_bytes": 16 << 20, "cpu_seconds": 60});
     let sandbox = TestSandbox::new(&server.admin, &json!({"limits": limits}));

@@ -31,7 +31,7 @@ fn used() -> TestHome {
 }
 
 #[test]
-fn damaged_database_is_told() {
+fn damaged_database_is_reported() {
     for content in [b"this is no database, whatever it is called".to_vec(), vec![0xff; 8192]] {
         let home = TestHome::new(PYTHON);
         fs::write(home.path().join("silica.db"), content).unwrap();
@@ -50,7 +50,7 @@ fn damaged_database_is_told() {
 }
 
 #[test]
-fn directory_in_place_of_the_database_is_told() {
+fn directory_in_place_of_the_database_is_reported() {
     let home = TestHome::new(PYTHON);
     fs::create_dir(home.path().join("silica.db")).unwrap();
     let ran = start_that_fails(&home, &[]);
@@ -58,7 +58,7 @@ fn directory_in_place_of_the_database_is_told() {
 }
 
 #[test]
-fn locked_database_is_told() {
+fn locked_database_is_reported() {
     let home = used();
     let path = home.path().join("silica.db");
     let code = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
@@ -77,7 +77,7 @@ fn locked_database_is_told() {
 
 /// Permissions do not stop root, so the data directory is mounted read-only for the server alone.
 #[test]
-fn read_only_data_directory_is_told() {
+fn read_only_data_directory_is_reported() {
     let home = used();
     let script =
         "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
@@ -91,7 +91,7 @@ fn read_only_data_directory_is_told() {
 }
 
 #[test]
-fn second_server_over_the_same_data_is_told() {
+fn second_server_over_the_same_data_is_reported() {
     let server = TestServer::new();
     let ran = start_that_fails(server.home(), &[]);
     assert!(ran.stderr.contains("another server is using"), "{ran:?}");
@@ -100,7 +100,7 @@ fn second_server_over_the_same_data_is_told() {
 }
 
 #[test]
-fn address_in_use_is_told() {
+fn address_in_use_is_reported() {
     let server = TestServer::new();
     let home = TestHome::new(PYTHON);
     let address = server.admin.address.to_string();

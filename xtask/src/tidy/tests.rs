@@ -290,12 +290,12 @@ fn versions_stand_in_the_workspace() {
 
 #[test]
 fn design_pages_name_tests_that_exist() {
-    let page = "# A page\n`no_such_test_here`\n## Kept by\n`jail::stock::group_is_used_again`, `test_it_all`\n\
-                and `jail::seccomp`.\n`jail::stock::group_was_used_once`\n";
+    let page = "# A page\n`no_such_test_here`\n## Kept by\n`jail::init_pool::group_is_used_again`, `test_it_all`\n\
+                and `jail::seccomp`.\n`jail::init_pool::group_was_used_once`\n";
     let files = [
         file("docs/design/group.md", page),
         file("docs/limits.md", "## Kept by\n`no_such_test_here`\n"),
-        file("tests/it/jail/stock.rs", "//! x\nasync fn group_is_used_again() {}\n"),
+        file("tests/it/jail/init_pool.rs", "//! x\nasync fn group_is_used_again() {}\n"),
         file("guest/tests/test_all.py", "def test_it_all():\n    pass\n"),
     ];
     let found: Vec<String> = evidence::check(&files).iter().map(ToString::to_string).collect();
@@ -303,7 +303,7 @@ fn design_pages_name_tests_that_exist() {
 }
 
 #[test]
-fn code_is_told_from_words() {
+fn code_is_reported_from_words() {
     let cases = [
         ("a // b\nc", "a     \nc"),
         ("a /* b /* c */ d */ e", "a                   e"),

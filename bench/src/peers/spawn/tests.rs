@@ -45,7 +45,7 @@ fn crowds_and_rates_count_what_ran() {
 }
 
 #[test]
-fn failure_is_told_by_its_last_words() {
+fn failure_is_reported_by_its_last_words() {
     let error = spawner().answer(&json!({"do": "fresh", "code": "1 / 0"})).unwrap_err();
     assert_eq!(error.to_string(), "ZeroDivisionError: division by zero");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn text_is_told_from_bytes_by_type() {
+fn text_is_distinguished_from_bytes_by_type() {
     let textual = |mime: &str| Payload { mime: mime.into(), data: Vec::new() }.is_textual();
     let text = [
         "text/plain",

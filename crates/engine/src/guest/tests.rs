@@ -17,7 +17,7 @@ fn names(all: &Path) -> Vec<String> {
 }
 
 #[test]
-fn layers_of_other_versions_go_unless_somebody_holds_them() {
+fn layers_of_other_versions_go_unless_they_are_held() {
     let all = tempfile::tempdir().unwrap();
     for name in ["aaaa-py3.11.7", "bbbb-py3.11.7", "cccc-py3.11.7", "cccc-py3.12.1"] {
         make(all.path(), name);
@@ -31,7 +31,7 @@ fn layers_of_other_versions_go_unless_somebody_holds_them() {
 }
 
 #[test]
-fn half_a_layer_is_left_to_whoever_writes_it_for_an_hour() {
+fn half_a_layer_is_left_to_its_writer_for_an_hour() {
     let all = tempfile::tempdir().unwrap();
     make(all.path(), ".partial-1");
     make(all.path(), ".partial-2");

@@ -66,7 +66,7 @@ fn no_code_is_no_code() {
 }
 
 #[test]
-fn another_language_is_told_apart() {
+fn another_language_is_distinguished() {
     let answer = "```javascript\nconsole.log(1)\n```";
     assert_eq!(extract(answer, parses), ExtractedCode::Other("javascript".to_owned()));
 }

@@ -260,7 +260,7 @@ async fn an_empty_answer_is_an_answer() {
 
 // More than one thread: this one waits while another hangs up.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_stops_listening_hangs_up() {
+async fn a_caller_that_stops_listening_hangs_up() {
     for wire in WIRES {
         let provider = Provider::new(vec![Reply::Silence(said(wire, &["half"])[..4].to_vec())]);
         let (model, ear) = (model(options(wire, &provider.url)), Ear::default());

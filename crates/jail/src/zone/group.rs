@@ -7,7 +7,7 @@
 //! can be reset; its limits are set anew. On a kernel that does not report all of that, each
 //! sandbox has a new group.
 //!
-//! Tests: `tests/it/jail/stock.rs`.
+//! Tests: `tests/it/jail/init_pool.rs`.
 
 use std::collections::VecDeque;
 use std::io;

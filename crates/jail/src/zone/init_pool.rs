@@ -8,7 +8,7 @@
 //! This pool holds single processes, inside the zone. `engine/pool.rs` holds whole sandboxes, with
 //! an interpreter that runs, and takes their inits from here like every other sandbox.
 //!
-//! Tests: `tests/it/jail/stock.rs`.
+//! Tests: `tests/it/jail/init_pool.rs`.
 
 use std::collections::VecDeque;
 use std::fs::File;

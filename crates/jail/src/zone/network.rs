@@ -7,7 +7,7 @@
 //! and the namespace is dropped. What has no counter cannot have changed: a guest has no capability
 //! over its network namespace, so addresses, routes and settings are as they were made.
 //!
-//! Tests: `tests/it/jail/stock.rs`.
+//! Tests: `tests/it/jail/init_pool.rs`.
 
 use std::fs::File;
 use std::io;

@@ -36,7 +36,7 @@ fn a_report_is_printed_as_a_compiler_does() {
 }
 
 #[test]
-fn a_model_is_told_what_to_change() {
+fn a_model_learns_what_to_change() {
     let report = Policy::preset(Preset::Strict).check(CODE);
     expect![[r"
         The code was not run. What has to change:

@@ -179,7 +179,7 @@ async fn promise_is_kept_once_however_often_it_is_found() {
 }
 
 #[tokio::test]
-async fn piece_of_a_line_was_promised_to_nobody() {
+async fn piece_of_a_line_was_never_answered_for() {
     let left = left_with(&["x1", "x2"]).await;
     let whole = fs::read(left.beside(PENDING)).unwrap();
     let end_of_first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
@@ -264,7 +264,7 @@ fn random_name() -> String {
 }
 
 #[tokio::test]
-async fn place_that_somebody_else_has_taken_in_the_log_loses_no_promise() {
+async fn place_that_another_process_took_in_the_log_loses_no_pending_record() {
     let data = TestData::new();
     let store = serve(&data);
     let held = hold(&data);

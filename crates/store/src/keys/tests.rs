@@ -61,7 +61,7 @@ fn what_is_no_key_finds_nobody() {
 }
 
 #[test]
-fn revoked_key_is_told_from_an_unknown_one() {
+fn revoked_key_is_distinguished_from_an_unknown_one() {
     let data = TestData::new();
     let store = data.open();
     let (record, secret) = store.keys().create(new("a")).wait().unwrap();

@@ -153,7 +153,7 @@ async fn what_is_put_aside_is_written_before_the_file_is_closed() {
 }
 
 #[tokio::test]
-async fn failure_of_what_was_put_aside_is_told_and_harms_nobody() {
+async fn failure_of_a_deferred_write_is_reported_and_harms_no_other() {
     let (data, store) = scratch();
     let (sender, failure) = tokio::sync::oneshot::channel();
     insert(&store, "aside", Err(StoreError::Closed)).put_aside(|error| drop(sender.send(error)));
@@ -163,7 +163,7 @@ async fn failure_of_what_was_put_aside_is_told_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn whoever_finds_nobody_writing_writes_in_passing() {
+async fn a_task_that_finds_the_store_free_writes_itself() {
     let (data, store) = scratch();
     insert(&store, "aside", Ok(())).put_aside(|error| panic!("{error}"));
     let thread = std::thread::current().id();
@@ -178,7 +178,7 @@ async fn whoever_finds_nobody_writing_writes_in_passing() {
 }
 
 #[tokio::test]
-async fn whoever_finds_somebody_writing_leaves_it_to_the_thread() {
+async fn a_task_that_finds_the_store_busy_leaves_it_to_the_thread() {
     let (data, store) = scratch();
     let (held, release) = hold(&store).await;
     let (sender, end) = tokio::sync::oneshot::channel();
@@ -190,7 +190,7 @@ async fn whoever_finds_somebody_writing_leaves_it_to_the_thread() {
 }
 
 #[tokio::test]
-async fn whoever_finds_another_process_writing_leaves_it_to_the_thread() {
+async fn a_task_that_finds_another_process_writing_leaves_it_to_the_thread() {
     let (data, store) = scratch();
     let other = data.raw_connection();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -202,7 +202,7 @@ async fn whoever_finds_another_process_writing_leaves_it_to_the_thread() {
 }
 
 #[tokio::test]
-async fn whoever_comes_after_the_end_is_told() {
+async fn waiters_after_the_end_get_the_end() {
     let (_ground, store) = scratch();
     store.close().await;
     let late = insert(&store, "late", Ok(())).then(|_| ()).await;

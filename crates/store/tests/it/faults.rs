@@ -66,7 +66,7 @@ fn lock_of_another_is_waited_for_and_then_told() {
 }
 
 #[test]
-fn full_disk_is_told_and_the_store_goes_on_when_there_is_room() {
+fn full_disk_is_reported_and_the_store_goes_on_when_there_is_room() {
     let Some(mount) = Mount::of_bytes(2 << 20) else {
         return;
     };
@@ -95,7 +95,7 @@ fn full_disk_is_told_and_the_store_goes_on_when_there_is_room() {
 
 /// A server with a journal: no write fails after its caller was answered.
 #[tokio::test]
-async fn full_disk_is_told_before_anything_is_promised_that_cannot_be_kept() {
+async fn full_disk_is_reported_before_anything_is_promised_that_cannot_be_kept() {
     let Some(mount) = Mount::of_bytes(2 << 20) else {
         return;
     };
@@ -190,7 +190,7 @@ async fn promises_that_were_left_are_not_overlooked_where_nothing_can_be_written
 }
 
 #[test]
-fn file_that_is_no_database_is_told_with_what_to_do() {
+fn file_that_is_no_database_is_reported_with_what_to_do() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join(DATABASE_NAME);
     std::fs::write(&path, "this is not a database, but it is long enough to look at").unwrap();
@@ -204,7 +204,7 @@ fn file_that_is_no_database_is_told_with_what_to_do() {
 }
 
 #[test]
-fn file_that_is_damaged_inside_is_told_and_never_believed() {
+fn file_that_is_damaged_inside_is_reported_and_never_believed() {
     let directory = TempDir::new().unwrap();
     let path = written(directory.path());
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -224,7 +224,7 @@ fn file_that_is_damaged_inside_is_told_and_never_believed() {
 }
 
 #[test]
-fn file_that_was_cut_short_is_told() {
+fn file_that_was_cut_short_is_reported() {
     let directory = TempDir::new().unwrap();
     let path = written(directory.path());
     let length = std::fs::metadata(&path).unwrap().len();

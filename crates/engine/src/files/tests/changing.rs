@@ -110,7 +110,7 @@ fn a_scan_that_did_not_see_all_guesses_nothing() {
 }
 
 #[test]
-fn a_place_that_cannot_be_read_is_told() {
+fn a_place_that_cannot_be_read_is_reported() {
     if !is_root() {
         return;
     }

@@ -122,7 +122,7 @@ fn swapping_leads_nobody_out() {
 
 /// The same while the host takes another user's rights and gives them back, thousands of times.
 #[test]
-fn swapping_leads_nobody_out_as_somebody_else() {
+fn swapping_leads_nobody_out_as_another_user() {
     if !is_root() {
         return;
     }

@@ -131,7 +131,7 @@ fn a_link_on_the_host_is_replaced_and_not_followed() {
 }
 
 #[test]
-fn a_copy_for_somebody_else_is_still_ours_on_the_host() {
+fn a_copy_for_another_user_is_still_ours_on_the_host() {
     if !is_root() {
         return;
     }

@@ -22,7 +22,7 @@ fn write(files: &Files, path: &str, content: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_happens_in_a_directory_is_told_in_order() {
+async fn what_happens_in_a_directory_is_reported_in_order() {
     let ground = Ground::new();
     let (home, files) = (ground.root.join("home"), Arc::new(files(&ground.root)));
     fs::write(home.join("before"), "x").unwrap();

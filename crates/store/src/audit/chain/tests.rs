@@ -46,7 +46,7 @@ fn lost_key_is_not_replaced() {
 }
 
 #[test]
-fn another_key_is_told_from_a_changed_log() {
+fn another_key_is_distinguished_from_a_changed_log() {
     let data = used();
     std::fs::write(data.beside("audit.key"), "0".repeat(64)).unwrap();
     let error = open(&data).unwrap_err();

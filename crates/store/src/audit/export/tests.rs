@@ -112,7 +112,7 @@ fn key_is_needed_and_has_to_be_the_same() {
 }
 
 #[test]
-fn failure_of_the_target_is_told() {
+fn failure_of_the_target_is_reported() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -63,7 +63,7 @@ fn old_records_go_and_the_chain_goes_on_from_an_anchor() {
 }
 
 #[test]
-fn nothing_goes_unless_somebody_said_so() {
+fn nothing_is_removed_unless_asked_for() {
     let data = TestData::new();
     let store = open(&data, AuditSettings::default());
     executions(&store, 3);

@@ -18,7 +18,7 @@ use crate::jail::failing::settled;
 const DISK: &str = "import os\nd = os.statvfs('/workspace')\n\
                     print(d.f_blocks * d.f_frsize >> 20, d.f_files, end='')";
 
-/// A stock that is full of shells made for ordinary sandboxes.
+/// A pool that is full of enclosures made for ordinary sandboxes.
 async fn filled(engine: &TestEngine, home: &TestHome) -> CreateOptions {
     let ordinary = home.options(KernelOrigin::Warm);
     for _ in 0..3 {
@@ -40,11 +40,11 @@ async fn printed(engine: &TestEngine, options: &CreateOptions, code: &str) -> St
 const COOKIE: &str = "import socket\nwith socket.socket(socket.AF_UNIX) as s:\n    \
                       print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 71, 8), 'little'), end='')";
 
-/// Sandboxes made one after the other: more than the stock holds, twice.
+/// Sandboxes made one after the other: more than the pool holds, twice.
 const MANY: usize = 40;
 
 #[tokio::test]
-async fn another_disk_is_given_to_a_shell_made_ahead() {
+async fn another_disk_is_given_to_an_enclosure_made_ahead() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = filled(&engine, &home).await;
@@ -78,7 +78,7 @@ async fn other_limits_are_put_on_a_group_made_ahead() {
 }
 
 #[tokio::test]
-async fn inputs_are_mounted_in_a_shell_made_ahead() {
+async fn inputs_are_mounted_in_an_enclosure_made_ahead() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = filled(&engine, &home).await;
@@ -92,7 +92,7 @@ async fn inputs_are_mounted_in_a_shell_made_ahead() {
 }
 
 #[tokio::test]
-async fn stock_follows_its_customers_from_template_to_template() {
+async fn pool_follows_requests_from_template_to_template() {
     let (home, other) = (TestHome::new(PYTHON), TestHome::new(SCIENCE));
     let engine = other.engine().await;
     let name = TemplateName::new(PYTHON).unwrap();
@@ -126,7 +126,7 @@ fn inits(engine: &TestEngine) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn shells_made_ahead_that_are_killed_are_replaced() {
+async fn enclosures_made_ahead_that_are_killed_are_replaced() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = filled(&engine, &home).await;
@@ -145,7 +145,7 @@ async fn shells_made_ahead_that_are_killed_are_replaced() {
 }
 
 #[tokio::test]
-async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
+async fn unused_network_is_used_again_and_shows_nothing() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = home.options(KernelOrigin::Warm);
@@ -170,7 +170,7 @@ async fn network_that_nobody_has_used_is_used_again_and_shows_nothing() {
 }
 
 #[tokio::test]
-async fn network_that_somebody_has_used_is_not_used_again() {
+async fn used_network_is_not_used_again() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = home.options(KernelOrigin::Warm);
@@ -248,7 +248,7 @@ fn forgets_peaks(home: &TestHome) -> bool {
 }
 
 #[tokio::test]
-async fn group_is_used_again_and_tells_nothing_of_whoever_had_it() {
+async fn group_is_used_again_and_shows_nothing_of_its_last_sandbox() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;
     let ordinary = home.options(KernelOrigin::Warm);
