@@ -265,7 +265,10 @@ impl Kernel {
                 self.greeted = true;
                 Ok(())
             }
-            Ok(Ok(FromGuest::Refused { step, errno })) => Err(KernelError::Refused { step, errno }),
+            Ok(Ok(FromGuest::Refused { step, errno })) => {
+                self.alive = false;
+                Err(KernelError::Refused { step, errno })
+            }
             // The gate names the step that failed, if it could. Everything else, silence included,
             // ends here.
             _ => {

@@ -62,6 +62,7 @@ async fn failure(engine: &TestEngine, options: &CreateOptions) -> String {
         Err(error) => return chain(&error),
     };
     let error = sandbox.ready().await.expect_err("a step failed, and yet there is an interpreter");
+    assert!(!sandbox.is_alive(), "{error}");
     sandbox.destroy().await.unwrap();
     chain(&error)
 }
