@@ -25,14 +25,14 @@ fn endpoints(sandbox: &TestSandbox) -> Vec<Endpoint> {
     vec![
         endpoint(
             "/v1/run",
-            json!({"code": "1", "template": "python", "policy": "data", "limits": {"cpus": 1},
-            "env": {"A": "B"}, "arguments": ["a"], "timeout_seconds": 5,
+            json!({"code": "1", "template": "python", "tier": "jail", "policy": "data",
+            "limits": {"cpus": 1}, "env": {"A": "B"}, "arguments": ["a"], "timeout_seconds": 5,
             "files": [{"path": "f", "content": "x"}], "outputs": ["f"]}),
             false,
         ),
         endpoint(
             "/v1/sandboxes",
-            json!({"template": "python", "limits": {"cpus": 1}, "env": {},
+            json!({"template": "python", "tier": "jail", "limits": {"cpus": 1}, "env": {},
             "metadata": {"a": "b"}, "ttl_seconds": 60, "idle_seconds": 60, "max_cells": 5,
             "inputs": [{"name": "i", "content": "x"}], "interpreter": "forked"}),
             true,

@@ -17,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod sandboxes;
 pub(crate) mod stats;
 pub(crate) mod templates;
+mod tier;
 pub(crate) mod wire;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use silica_engine::GuestPath;
 use silica_sessions::RunRequest;
 
 use super::sandboxes::{content, plan};
+use super::tier::{self, TierBody};
 use super::wire::run::{Output, RunReport};
 use super::{one_of, policy, seconds};
 use crate::app::App;
@@ -35,6 +36,8 @@ pub(crate) struct RunBody {
     code: String,
     /// The template that the sandbox starts from; the server's default if left out
     template: Option<String>,
+    /// What isolates the sandbox; the server's tier if left out
+    tier: Option<TierBody>,
     /// The limits of the sandbox
     #[serde(default)]
     limits: LimitsBody,
@@ -95,6 +98,7 @@ pub(crate) async fn run(
     caller: Caller,
     Json(mut body): Json<RunBody>,
 ) -> Result<Response, Problem> {
+    tier::check(&app, body.tier)?;
     let files = body.take_files()?;
     let outputs: Result<Vec<_>, _> =
         body.outputs.iter().map(|path| GuestPath::parse(path)).collect();

@@ -14,6 +14,7 @@ use silica_engine::Input;
 use silica_sessions::{LifeChange, SandboxRequest, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
+use super::tier::{self, TierBody};
 use super::wire::sandbox::{Sandbox, SandboxList, Usage, UsageReport};
 use super::{one_of, seconds, session};
 use crate::app::{App, SharedInput};
@@ -59,6 +60,8 @@ pub(crate) struct InputBody {
 pub(crate) struct CreateSandboxBody {
     /// The template that it starts from; the server's default if left out
     template: Option<String>,
+    /// What isolates it; the server's tier if left out
+    tier: Option<TierBody>,
     /// Its limits
     limits: LimitsBody,
     /// Variables of every process in it
@@ -159,6 +162,7 @@ pub(crate) async fn create(
     Json(mut body): Json<CreateSandboxBody>,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
+    tier::check(&app, body.tier)?;
     let inputs = body.take_inputs(&app.options.inputs)?;
     let mut create = plan(&app, body.template, &body.limits, body.env)?;
     create.metadata = body.metadata;
