@@ -1,5 +1,8 @@
 //! A file of a sandbox on its way out: whole or a range, at constant memory.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use axum::body::Body;
@@ -71,8 +74,8 @@ fn parse_range(text: &str, size: u64) -> Option<Range> {
     }
 }
 
-/// Reads a file on a blocking thread. An error in the middle cuts the body short, which a client
-/// detects by the announced length.
+/// Reads a file on a blocking thread. An error in the middle, or a guest that shortens the file, cuts
+/// the body short, which a client detects by the announced length.
 fn reading(mut reader: Reader) -> Body {
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
     tokio::task::spawn_blocking(move || {
@@ -80,7 +83,8 @@ fn reading(mut reader: Reader) -> Body {
             let mut chunk = vec![0; CHUNK_BYTES];
             let read = reader.read(&mut chunk);
             let piece = match read {
-                Ok(0) => return,
+                Ok(0) if reader.left() == 0 => return,
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => {
                     chunk.truncate(length);
                     Ok(Bytes::from(chunk))
@@ -102,6 +106,11 @@ pub(crate) fn pieces(
 ) -> impl Stream<Item = io::Result<Bytes>> {
     futures_util::stream::unfold(receiver, |mut receiver| async move {
         let piece = receiver.recv().await?;
+        if piece.is_err() {
+            // The connection is closed at an error, with everything that was not flushed yet: the
+            // head of the response, too. It flushes when a body has nothing ready.
+            tokio::task::yield_now().await;
+        }
         Some((piece, receiver))
     })
 }
