@@ -247,12 +247,6 @@ impl LimitValues {
         Ok(Limits(self))
     }
 
-    /// Makes room for files follow from the memory, for a request that names no disk limit: files
-    /// are kept in memory, so less memory means less room for them.
-    pub fn fit_disk(&mut self) {
-        self.disk_bytes = self.disk_bytes.min(self.memory_bytes / 2);
-    }
-
     /// Describes the value of one limit, for people.
     pub fn describe(&self, limit: Limit) -> String {
         limit.unit().describe(self.get(limit))
