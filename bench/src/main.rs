@@ -1,6 +1,6 @@
 //! The benchmark: compares Silica with plain Python and its peers in one run on this machine.
 //!
-//! It writes `bench/results/<date>.json`; from that file alone it makes `docs/performance.md` with
+//! It writes `bench/results/<date>.json`; from that file alone it makes `docs/evidence/performance.md` with
 //! its pictures, and checks the promises of `SPECIFICATION.md`. Contenders are sampled in turn,
 //! because machines are shared and noisy: ratios of such samples are stable, absolute times are
 //! not.
@@ -144,8 +144,13 @@ fn promises(arguments: &Arguments) -> Result<Vec<specification::Promise>> {
 fn page(arguments: &Arguments, path: Option<&Path>) -> Result<ExitCode> {
     let (path, results) = chosen(arguments, path)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    report::page::write(&arguments.root.join("docs"), &name, &results, &promises(arguments)?)?;
-    println!("docs/performance.md is made from {}", path.display());
+    report::page::write(
+        &arguments.root.join("docs/evidence"),
+        &name,
+        &results,
+        &promises(arguments)?,
+    )?;
+    println!("docs/evidence/performance.md is made from {}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

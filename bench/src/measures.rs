@@ -13,6 +13,7 @@ mod growth;
 mod idle;
 mod interpret;
 mod library;
+mod load;
 mod memory;
 mod output;
 mod policy;
@@ -59,7 +60,7 @@ pub(crate) struct Bench {
 type Measure = fn(&mut Bench) -> Result<()>;
 
 /// By name; `--only` takes parts of these.
-pub(crate) const MEASURES: [(&str, Measure); 21] = [
+pub(crate) const MEASURES: [(&str, Measure); 22] = [
     ("start-print", start::print),
     ("start-pandas", start::pandas),
     ("library", library::run),
@@ -68,6 +69,7 @@ pub(crate) const MEASURES: [(&str, Measure); 21] = [
     ("floor", floor::run),
     ("rate", rate::run),
     ("memory", memory::run),
+    ("memory-load", load::run),
     ("code", code::run),
     ("output", output::run),
     ("files", files::run),

@@ -12,6 +12,8 @@ import sys
 import traceback
 from types import TracebackType
 
+from silica_guest import shell
+
 VALUE_BYTES_MAX = 64 << 10
 NAME_CHARS_MAX = 200
 LINES_EACH_END_MAX = 200
@@ -66,9 +68,14 @@ def _fallback(error: BaseException) -> list[str]:
 
 def _user_part(trace: TracebackType | None) -> TracebackType | None:
     """Returns the traceback from the first cell frame on; None if there is no cell frame."""
-    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(CELL_PREFIX):
+    while trace is not None and not _is_cell(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
+
+
+def _is_cell(filename: str) -> bool:
+    """Returns whether code is that of a cell; one that comes from a file has the name of the file."""
+    return filename.startswith(CELL_PREFIX) or (shell.current is not None and filename in shell.current.sources)
 
 
 def _cell_line(line: str) -> str:

@@ -113,6 +113,8 @@ class Kernel:
                 self.run(head, body)
             elif kind == "setup":
                 self.setup(head)
+            elif kind == "complete":
+                self.complete(head, body)
             elif kind != "interrupt":  # An `interrupt` here is for a cell that has ended.
                 raise wire.WireError(f"unexpected frame {kind!r}")
 
@@ -127,6 +129,24 @@ class Kernel:
                 os.chdir(head["cwd"])
             except OSError:
                 pass
+
+    def complete(self, head: dict, body: bytes) -> None:
+        """Answers which names can follow the code before the cursor.
+
+        Looking up attributes runs code of the user. The host interrupts it if it takes long.
+        """
+        from silica_guest import completion
+
+        start, matches = 0, []
+        self.interrupts.armed = True
+        try:
+            start, matches = completion.complete(self.shell, body.decode("utf-8", "replace"))
+        except BaseException:  # noqa: BLE001 - user code may raise anything; there are no matches then.
+            pass
+        self.interrupts.armed = False
+        self.interrupts.restore()
+        interpreter.flush_streams()
+        self.send({"type": "completions", "start": start, "matches": matches})
 
     def run(self, head: dict, body: bytes) -> None:
         """Runs one cell and reports how it ended."""
@@ -146,8 +166,10 @@ class Kernel:
         self.cell = int(head["cell"])
         self.interrupts.pending = False
         before = override_environment(head.get("env") or {})
+        if "argv" in head:
+            sys.argv = list(head["argv"])
         try:
-            error = self.attempt(body.decode("utf-8", "replace"))
+            error = self.attempt(body.decode("utf-8", "replace"), head.get("name"))
         except KeyboardInterrupt as second:
             # A second SIGINT arrived between catching the first and disarming.
             self.interrupts.armed = False
@@ -156,13 +178,13 @@ class Kernel:
         restore_environment(before)
         return *self.judge(error), error
 
-    def attempt(self, code: str) -> BaseException | None:
+    def attempt(self, code: str, name: str | None) -> BaseException | None:
         """Runs the cell and shows open figures; returns the exception it raised."""
         error: BaseException | None = None
         self.interrupts.armed = True
         try:
             self.catch_up()
-            self.shell.run(code)
+            self.shell.run(code, name)
         except BaseException as raised:  # noqa: BLE001 - user code may raise anything.
             error = raised
         try:

@@ -15,6 +15,10 @@ from _ast import Expr, Expression, Module
 from silica_guest import bundles, interpreter
 from silica_guest.watch import ImportWatch
 
+TYPE_CHECKING = False  # Type checkers know the name; importing `typing` is too slow here.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 # Compiler flags by value, since `ast` and `__future__` are not worth importing.
 ONLY_AST = 0x0400
 TOP_LEVEL_AWAIT = 0x2000
@@ -54,6 +58,10 @@ class Shell:
         watched = {
             "IPython": self.load_notebook,
             "matplotlib": _choose_figure_backend,
+            "matplotlib.axes._axes": _adapt("plots", "accept_labels_in_axes"),
+            "matplotlib.pyplot": _adapt("plots", "accept_labels_in_pyplot"),
+            "PIL.Image": _adapt("pictures", "show_saved"),
+            "PIL.ImageShow": _adapt("pictures", "add_viewer"),
             "linecache": self._fill_linecache,
         }
         sys.meta_path[:0] = [interpreter.UserSite(), ImportWatch(watched)]
@@ -71,13 +79,15 @@ class Shell:
         builtins.display = self._display
         builtins.get_ipython = self._get_ipython
 
-    def run(self, code: str) -> None:
-        """Runs one cell; raises what its code raises."""
+    def run(self, code: str, name: str | None = None) -> None:
+        """Runs one cell, under the name of the file it comes from if it has one; raises what its code raises."""
         self._restore()
         if not code.strip():
             return
         self.count += 1
-        filename = f"Cell In[{self.count}]"
+        filename = name or f"Cell In[{self.count}]"
+        if name:
+            self.namespace["__file__"] = name.rpartition("/")[2]
         self._add_source(filename, code)
         step = self._compile_call(code, filename)
         if step is not None:
@@ -352,3 +362,13 @@ def _choose_figure_backend() -> None:
     """Makes `figures` matplotlib's default backend, unless MPLBACKEND names another."""
     if not os.environ.get("MPLBACKEND"):
         sys.modules["matplotlib"].rcParams["backend"] = FIGURE_BACKEND
+
+
+def _adapt(module: str, function: str) -> Callable[[], None]:
+    """Returns a callback that imports a module of this package when it is called."""
+
+    def callback() -> None:
+        # Not `importlib.import_module`, which a fresh interpreter would have to load first.
+        getattr(__import__(f"silica_guest.{module}", fromlist=[module]), function)()
+
+    return callback

@@ -108,3 +108,36 @@ def test_deep_metadata_is_cut(shared):
         depth, inner = depth + 1, inner["m"]
     # The host's parser stops at 128.
     assert (depth, inner) == (64, "<dict>")
+
+
+PICTURE = "from PIL import Image\npicture = Image.new('RGBA', (4, 4))\n"
+
+
+def test_pictures_are_shown(host):
+    events, done = host.run(PICTURE + "picture.show()\nprint('shown')")
+    assert done["status"] == "ok" and [kind for kind, _ in events] == ["display", "out"]
+    assert events[0][1]["image/png"].startswith(PNG) and b"RGBA" in events[0][1]["text/plain"]
+    # PNG has no such mode.
+    events, _ = host.run("Image.new('CMYK', (4, 4)).show()")
+    assert events[0][1]["image/png"].startswith(PNG)
+    events, _ = host.run("picture.save('/tmp/silica-picture.png')")
+    assert events == []
+
+
+def test_pictures_are_shown_when_saved_in_a_sandbox_of_e2b(host):
+    save = "picture.save('/tmp/silica-picture.png')\nprint(Image.open('/tmp/silica-picture.png').size)"
+    events, _ = host.run("import os\nos.environ['E2B_SANDBOX'] = 'true'\n" + PICTURE + save)
+    assert [kind for kind, _ in events] == ["display", "out"] and events[1][1] == b"(4, 4)\n"
+    assert events[0][1]["image/png"].startswith(PNG)
+    # The figure itself is shown, once.
+    events, _ = host.run("import matplotlib.pyplot as plt\nplt.plot([1]); plt.savefig('/tmp/silica-figure.png')")
+    assert [kind for kind, _ in events] == ["display"]
+    events, _ = host.run("import io\npicture.save(io.BytesIO(), 'PNG')")
+    assert events == []
+
+
+def test_boxplot_labels(host):
+    for call in ("plt.boxplot", "plt.subplots()[1].boxplot"):
+        code = f"import matplotlib.pyplot as plt\nx = {call}([[1, 2, 3], [2, 3, 4]], labels=['a', 'b'])\nprint([t.get_text() for t in plt.gca().get_xticklabels()])"
+        events, done = host.run(code)
+        assert done["status"] == "ok" and ("out", b"['a', 'b']\n") in events

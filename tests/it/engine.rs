@@ -3,6 +3,7 @@
 pub(crate) mod commands;
 mod files;
 mod inputs;
+mod inside;
 mod limits;
 mod misbehaving;
 mod outputs;

@@ -21,7 +21,9 @@ pub(crate) use self::processes::{
     Process, descendants, descriptors, namespace_depth, namespace_ids, processes, processes_with,
     signal, status_of, zombies,
 };
-pub(crate) use self::program::{CommandOutput, collect, finish, first_line, on_terminal, start};
+pub(crate) use self::program::{
+    CommandOutput, collect, finish, first_line, on_terminal, on_terminal_raw, start,
+};
 
 /// The binary under test.
 pub(crate) const SILICA: &str = env!("CARGO_BIN_EXE_silica");

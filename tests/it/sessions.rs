@@ -4,6 +4,8 @@ mod approvals;
 mod audit;
 mod clock;
 mod fairness;
+mod full_disk;
 mod lives;
+mod revoking;
 mod stopping;
 mod storm;

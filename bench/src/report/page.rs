@@ -1,4 +1,4 @@
-//! `docs/performance.md`: every figure in it comes from the results.
+//! `docs/evidence/performance.md`: every figure in it comes from the results.
 
 mod compare;
 mod sections;
@@ -71,7 +71,7 @@ fn opening(text: &mut String, source: &str, results: &Results) {
     let _ = write!(
         text,
         "# Performance\n\n\
-         Made by `bench/run page` from [{source}](../bench/results/{source}); no figure here was typed.\n\
+         Made by `bench/run page` from [{source}](../../bench/results/{source}); no figure here was typed.\n\
          Measured on {day} at commit {}, on {} ({} processors, {} GB, Linux {}). Run `bench/run` to see what\n\
          your machine says.\n\n",
         results.commit,
@@ -97,7 +97,7 @@ fn opening(text: &mut String, source: &str, results: &Results) {
 fn kept(text: &mut String, results: &Results, promises: &[Promise]) -> Result<()> {
     text.push_str(
         "## What is promised\n\n\
-         Each promise of [SPECIFICATION.md](../SPECIFICATION.md) with its bar; `bench/run check` fails when one is missed.\n\n\
+         Each promise of [SPECIFICATION.md](../../SPECIFICATION.md) with its bar; `bench/run check` fails when one is missed.\n\n\
          | | promise | bar | measured | |\n|---|---|---|---|---|\n",
     );
     for promise in promises {

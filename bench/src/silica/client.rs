@@ -116,6 +116,14 @@ impl Client {
         self.body(&head, take)
     }
 
+    /// Sends a GET request for a stream of events, and reads only the head of the response.
+    pub(crate) fn begin(&mut self, path: &str) -> Result<()> {
+        self.send("GET", path, "text/event-stream", &[])?;
+        let head = self.head()?;
+        ensure!(head.status == 200, "status {}", head.status);
+        Ok(())
+    }
+
     /// Sends a POST request, and passes the body to a callback as it arrives.
     pub(crate) fn stream(
         &mut self,

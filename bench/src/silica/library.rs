@@ -95,7 +95,7 @@ pub(crate) async fn cell(kernel: &mut Kernel, code: &str) -> Result<String> {
     if report.outcome != Outcome::Ok {
         bail!("the cell ended as {:?}: {:?}", report.outcome, report.error);
     }
-    Ok(String::from_utf8_lossy(&report.stdout.into_bytes()).into_owned())
+    Ok(report.stdout.to_string())
 }
 
 /// Drives all futures on one task, each polled when any is woken; enough for a hundred.

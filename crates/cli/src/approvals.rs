@@ -158,11 +158,5 @@ fn text(value: &Value, name: &str) -> String {
 
 /// Returns the JSON of an answer, or the error that it reports.
 fn read(answer: &Answer, client: &Client) -> Result<Value> {
-    let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    if answer.status == 200 {
-        return Ok(value);
-    }
-    let detail = value["detail"].as_str().unwrap_or("the answer is not from a Silica server");
-    let detail = show::plain(detail, TEXT_CHARACTERS_MAX);
-    bail!("{} answered {}: {detail}", client.url(), answer.status)
+    answer.json(200, client)
 }

@@ -6,7 +6,6 @@
 
 mod consent;
 mod highlight;
-mod picture;
 mod printer;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -94,6 +93,9 @@ pub(crate) struct ChatArgs {
 }
 
 pub(crate) fn run(arguments: &AskArgs) -> Result<i32> {
+    // First: without a model no question can be answered.
+    let settings = arguments.common.settings()?;
+    model::for_terminal(&settings)?;
     let question = question(arguments.question.as_deref())?;
     let ask = Prompt {
         shape: arguments.agent.then_some(Shape::Agent),
@@ -193,13 +195,13 @@ fn in_runtime(
     work: impl AsyncFnOnce(&LocalService) -> Result<i32>,
 ) -> Result<i32> {
     let settings = common.settings()?;
+    let model = model::for_terminal(&settings)?;
     if !common.yes && !std::io::stdin().is_terminal() {
         bail!(
             "standard input is not a terminal, so the code cannot be confirmed; use --yes to run \
              it without confirmation"
         );
     }
-    let model = model::for_terminal(&settings)?;
     let home = home::home()?;
     let template = home::template(&home, settings.sandboxes.template.as_str())?;
     let place = tempfile::tempdir().context("cannot create a temporary directory")?;

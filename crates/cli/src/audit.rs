@@ -99,6 +99,14 @@ struct SearchArgs {
 }
 
 pub(crate) fn run(arguments: AuditArgs) -> Result<i32> {
+    // A log that is missing is no reason to complain, but it is neither whole nor exported.
+    let only_looks = matches!(&arguments.action, Action::Tail { .. } | Action::Search(_));
+    if only_looks && !home::database()?.exists() {
+        let place = home::home()?;
+        say!("silica: there is no audit log yet in {}", place.path().display());
+        say!("silica: silica serve starts one; SILICA_HOME is its directory");
+        return Ok(0);
+    }
     match arguments.action {
         Action::Tail { count, follow, json } => tail(count, follow, json)?,
         Action::Search(arguments) => search(*arguments)?,

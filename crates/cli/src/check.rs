@@ -18,7 +18,11 @@ const EXIT_MISUSE: i32 = 2;
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The file to read, or - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "code")]
+    file: Option<PathBuf>,
+    /// The code itself
+    #[arg(short, value_name = "CODE", allow_hyphen_values = true, conflicts_with = "file")]
+    code: Option<String>,
     /// A preset (strict, data, open) or the path of a policy file
     #[arg(long, default_value = "data")]
     policy: String,
@@ -46,12 +50,16 @@ fn check(arguments: &CheckArgs) -> Result<i32> {
         own = from_file(Path::new(&arguments.policy))?;
         &own
     };
-    let code = read(&arguments.file)?;
+    let (code, name) = match (&arguments.code, &arguments.file) {
+        (Some(code), _) => (code.clone(), Path::new("-c")),
+        (None, Some(file)) => (read(file)?, file.as_path()),
+        (None, None) => bail!("nothing to check: give a file or -c CODE"),
+    };
     let report = policy.check(&code);
     if arguments.json {
         show::json(&silica_server::check_report(policy, &report))?;
     } else {
-        tell(&report, &code, &arguments.file, policy)?;
+        tell(&report, &code, name, policy)?;
     }
     Ok(if report.verdict == Action::Block { EXIT_BLOCKED } else { 0 })
 }

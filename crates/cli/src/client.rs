@@ -7,15 +7,27 @@ mod trust;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use reqwest::{Method, Url};
+use serde_json::Value;
+
+use crate::show;
 
 /// The address at which a server listens by default.
 const URL_DEFAULT: &str = "http://127.0.0.1:8585";
 
 /// How long a request may take, with its answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long making a sandbox may take: a server that starts, or is full, has its client wait.
+const MAKE_PATIENCE: Duration = Duration::from_mins(2);
+
+/// How long the stream of a cell may last; the server's own limits are shorter.
+const STREAM_PATIENCE: Duration = Duration::from_hours(24);
+
+/// The longest text of an error that is shown.
+const DETAIL_CHARS_MAX: usize = 500;
 
 /// The longest answer that is read; each sandbox in it takes about two kilobytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -28,6 +40,20 @@ pub(crate) struct ServerArgs {
     url: Option<String>,
     /// A certificate to trust besides those of the system, PEM [default: SILICA_CA]
     #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+/// The arguments with which a command works on a server instead of this machine.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteArgs {
+    /// Use a server instead of this machine; the key is taken from SILICA_KEY
+    #[arg(long, conflicts_with = "server")]
+    url: Option<String>,
+    /// Use the server of SILICA_URL
+    #[arg(long)]
+    server: bool,
+    /// A certificate to trust besides those of the system, PEM [default: SILICA_CA]
+    #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
@@ -54,13 +80,52 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
+/// An answer that is read as it comes.
+#[derive(Debug)]
+pub(crate) struct Streamed {
+    pub(crate) body: reqwest::Response,
+}
+
+impl Streamed {
+    /// Returns the next bytes; `None` at the end.
+    pub(crate) async fn chunk(&mut self, client: &Client) -> Result<Option<Vec<u8>>> {
+        Ok(client.explained(self.body.chunk().await)?.map(|chunk| chunk.to_vec()))
+    }
+}
+
+impl Answer {
+    /// Returns the JSON of an answer with this status, or the error that it reports.
+    pub(crate) fn json(&self, status: u16, client: &Client) -> Result<Value> {
+        let value: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        if self.status == status {
+            return Ok(value);
+        }
+        let detail = value["detail"].as_str().map(|text| show::plain(text, DETAIL_CHARS_MAX));
+        let url = &client.url;
+        match (self.status, detail) {
+            (401, Some(_)) => bail!(
+                "{url} does not accept the key; set SILICA_KEY to one of: silica key list, or \
+                 create one with: silica key create NAME"
+            ),
+            (_, Some(detail)) => bail!("{url} answered {}: {detail}", self.status),
+            (_, None) => bail!(
+                "{url} answered {}, and not as a Silica server does; check the address",
+                self.status
+            ),
+        }
+    }
+}
+
 impl Client {
     /// Builds a client from the command line, or from the environment where an argument is missing.
     pub(crate) fn from_args(server: ServerArgs, key: Option<String>) -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let url = server.url.or_else(|| variable("SILICA_URL"));
         let key = key.or_else(|| variable("SILICA_KEY"));
-        let key = key.context("a key is required: set SILICA_KEY, or use --key")?;
+        let key = key.context(
+            "a key is required: set SILICA_KEY; the first start of silica serve prints one, and \
+             silica key create NAME makes another",
+        )?;
         let ca = server.ca.or_else(|| variable("SILICA_CA").map(PathBuf::from));
         Self::new(url.as_deref().unwrap_or(URL_DEFAULT), &key, ca.as_deref())
     }
@@ -98,6 +163,16 @@ impl Client {
         Ok(Self { url, key: key.to_owned(), connections })
     }
 
+    /// Builds a client for `--url`, or `--server`; the key is never on the command line. `None` if neither asks for a server.
+    pub(crate) fn asked_for(server: &RemoteArgs) -> Result<Option<Self>> {
+        if server.url.is_none() && !server.server {
+            ensure!(server.ca.is_none(), "--ca is used with --url or --server");
+            return Ok(None);
+        }
+        let server = ServerArgs { url: server.url.clone(), ca: server.ca.clone() };
+        Self::from_args(server, None).map(Some)
+    }
+
     /// Returns the address of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -113,14 +188,58 @@ impl Client {
         self.call(Method::POST, path, body).await
     }
 
+    /// Sends a DELETE request.
+    pub(crate) async fn delete(&self, path: &str) -> Result<Answer> {
+        self.call(Method::DELETE, path, "").await
+    }
+
+    /// Sends a POST request that may take the time of making a sandbox and running code in it.
+    pub(crate) async fn post_slowly(&self, path: &str, body: &str) -> Result<Answer> {
+        let request = self.request(Method::POST, path, body).timeout(MAKE_PATIENCE);
+        self.answer(request).await
+    }
+
+    /// Sends a POST request whose answer is a stream of events.
+    pub(crate) async fn stream(&self, path: &str, body: &str) -> Result<Streamed> {
+        let request = self.request(Method::POST, path, body);
+        self.streamed(request.header("Accept", "text/event-stream")).await
+    }
+
+    /// Sends a GET request whose answer may be long.
+    pub(crate) async fn download(&self, path: &str) -> Result<Streamed> {
+        self.streamed(self.request(Method::GET, path, "")).await
+    }
+
+    async fn streamed(&self, request: reqwest::RequestBuilder) -> Result<Streamed> {
+        let body = self.explained(request.timeout(STREAM_PATIENCE).send().await)?;
+        if body.status().is_success() {
+            return Ok(Streamed { body });
+        }
+        let answer = self.read(body).await?;
+        answer.json(0, self)?;
+        bail!("{} answered {}", self.url, answer.status)
+    }
+
+    /// Replaces the error of a request by a short one.
+    pub(crate) fn explained<T>(&self, result: Result<T, reqwest::Error>) -> Result<T> {
+        result.map_err(|error| self.explain(&error))
+    }
+
     async fn call(&self, method: Method, path: &str, body: &str) -> Result<Answer> {
-        let request = self
-            .connections
-            .request(method, format!("{}{path}", self.url))
-            .header("X-API-Key", &self.key)
-            .header("Accept", "application/json")
-            .body(body.to_owned());
-        let mut response = request.send().await.map_err(|error| self.explain(&error))?;
+        self.answer(self.request(method, path, body).header("Accept", "application/json")).await
+    }
+
+    fn request(&self, method: Method, path: &str, body: &str) -> reqwest::RequestBuilder {
+        let request = self.connections.request(method, format!("{}{path}", self.url));
+        request.header("X-API-Key", &self.key).body(body.to_owned())
+    }
+
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
+        let response = self.explained(request.send().await)?;
+        self.read(response).await
+    }
+
+    async fn read(&self, mut response: reqwest::Response) -> Result<Answer> {
         let status = response.status().as_u16();
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.explain(&error))? {
@@ -139,19 +258,25 @@ impl Client {
         let url = &self.url;
         let seconds = ANSWER_PATIENCE.as_secs();
         let cause = root(error);
+        let text = cause.to_string();
         if error.is_timeout() {
             return anyhow!("{url} did not answer within {seconds} seconds");
         }
-        if cause.to_string().starts_with("invalid peer certificate") {
-            let hint = "if the server signs its own certificate, pass it with --ca";
-            return cause.context(format!("the certificate of {url} is not trusted; {hint}"));
+        if let Some(reason) = text.strip_prefix("invalid peer certificate") {
+            return anyhow!(
+                "the certificate of {url} is not trusted: {}; if the server signs its own \
+                 certificate, pass it with --ca FILE or SILICA_CA",
+                trust::reason(reason)
+            );
         }
-        if cause.to_string().contains("InvalidContentType") {
-            return cause
-                .context(format!("{url} does not use TLS; write its address with http://"));
+        if text.contains("InvalidContentType") {
+            return anyhow!("{url} does not use TLS; write its address with http://");
         }
-        let what = if error.is_connect() { "cannot reach" } else { "no valid HTTP answer from" };
-        cause.context(format!("{what} {url}"))
+        if error.is_connect() {
+            let hint = "is the server running? start it with: silica serve";
+            return cause.context(format!("cannot reach {url}; {hint}"));
+        }
+        cause.context(format!("no valid HTTP answer from {url}"))
     }
 }
 

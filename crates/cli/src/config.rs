@@ -50,7 +50,7 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
     if arguments.default {
-        crate::show::text(&document::file(&Settings::default()))?;
+        crate::show::text(&default_file())?;
         return Ok(0);
     }
     if let Some(path) = &arguments.check {
@@ -66,6 +66,11 @@ pub(crate) fn run(arguments: &ConfigArgs) -> Result<i32> {
         say!("silica: {notice}");
     }
     Ok(0)
+}
+
+/// Returns a configuration file with every key, its meaning and its default.
+pub(crate) fn default_file() -> String {
+    document::file(&Settings::default())
 }
 
 /// Returns the environment variables that the configuration uses.

@@ -111,7 +111,7 @@ fn user_namespaces() -> Finding {
         return Finding::new(name, State::Limited, "AppArmor restricts them for ordinary users")
             .with_remedy(
                 "add an AppArmor profile that allows userns for this binary, or run as root; \
-                 see docs/running-without-root.md",
+                 see docs/guides/running-without-root.md",
             );
     }
     Finding::new(name, State::Good, format!("up to {max}"))
@@ -241,7 +241,7 @@ fn remedy_for(causes: &str) -> &'static str {
         (
             "zone-groups",
             "the control groups cannot be used as they are set up: start Silica in a group of its \
-             own; see docs/running-without-root.md",
+             own; see docs/guides/running-without-root.md",
         ),
         (
             "zone-fork",
@@ -266,7 +266,7 @@ fn remedy_for(causes: &str) -> &'static str {
         ),
     ];
     let found = KNOWN.iter().find(|(step, _)| causes.contains(step));
-    found.map_or("see docs/running-without-root.md", |(_, remedy)| remedy)
+    found.map_or("see docs/guides/running-without-root.md", |(_, remedy)| remedy)
 }
 
 fn read(path: &str) -> String {

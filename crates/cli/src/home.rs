@@ -1,15 +1,21 @@
 //! Where Silica keeps its data, and how its engine is started.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use silica_domain::{LimitsMax, Tier};
 use silica_engine::jail_host::UseOfHost;
 use silica_engine::{Engine, EngineOptions, JailOptions, TierOptions, ZygotePolicy};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
-use silica_templates::{BuildOptions, Home, Template, TemplateName, TemplateSource, ensure, load};
+use silica_templates::{
+    BuildOptions, Home, Progress, Template, TemplateName, TemplateSource, ensure, load,
+};
 
 use crate::template::progress::TerminalProgress;
+
+/// The template of `silica run` and `silica repl`.
+pub(crate) const TEMPLATE_DEFAULT: &str = "code-interpreter";
 
 /// `SILICA_HOME`, else `/var/lib/silica` for root, else the user's data directory.
 pub(crate) fn home() -> Result<Home> {
@@ -44,6 +50,15 @@ pub(crate) fn build_options() -> BuildOptions {
 
 /// The template of a name, built now if it is not there yet or its description has changed.
 pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
+    template_with(home, name, &mut TerminalProgress::stderr)
+}
+
+/// The same, with a progress of the caller's for a build.
+pub(crate) fn template_with<P: Progress>(
+    home: &Home,
+    name: &str,
+    progress: &mut dyn FnMut() -> P,
+) -> Result<Template> {
     let name = TemplateName::new(name)?;
     let built = load(home, &name)?;
     let spec = match (TemplateSource::find(home, &name), built) {
@@ -64,8 +79,10 @@ pub(crate) fn template(home: &Home, name: &str) -> Result<Template> {
             source.spec()?
         }
     };
-    let mut progress = TerminalProgress::stderr();
-    Ok(ensure(home, &spec, &build_options(), &mut progress)?)
+    let began = Instant::now();
+    let built = ensure(home, &spec, &build_options(), &mut progress())?;
+    crate::template::tell_built(&built, began.elapsed());
+    Ok(built)
 }
 
 /// Starts the engine with everything the host offers.

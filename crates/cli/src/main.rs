@@ -24,22 +24,36 @@ mod ask;
 mod audit;
 mod check;
 mod client;
+mod colour;
 mod config;
 mod doctor;
 mod home;
+mod init;
+mod install;
 mod key;
+mod limits;
+mod log_file;
+mod logs;
 mod model;
+mod notebook;
+mod pages;
+mod picture;
+mod repl;
 mod run;
 mod serve;
 mod show;
+mod status;
 mod template;
 mod top;
+mod uninstall;
 mod units;
+mod workspace;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use silica_engine::EngineError;
+use silica_server::ListenError;
 use silica_store::StoreError;
 use silica_templates::BuildError;
 
@@ -51,7 +65,7 @@ const LOG_DEFAULT: &str = "warn,rustls_platform_verifier=off";
 
 /// A code interpreter you own: untrusted Python, contained, in milliseconds.
 #[derive(Debug, Parser)]
-#[command(name = "silica", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "silica", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -61,6 +75,8 @@ struct Arguments {
 enum Command {
     /// Run code in a sandbox of its own and show what comes out
     Run(Box<run::RunArgs>),
+    /// Work in a live sandbox, line by line
+    Repl(Box<repl::ReplArgs>),
     /// Read code and tell what a policy makes of it, without running it
     Check(check::CheckArgs),
     /// Ask in plain words: a model writes code, the code runs, the answer comes back
@@ -69,6 +85,12 @@ enum Command {
     Chat(Box<ask::ChatArgs>),
     /// Serve sandboxes over HTTP, with keys, quotas and an audit log
     Serve(Box<serve::ServeArgs>),
+    /// Write a configuration, a key and a template, and print the lines to copy
+    Init(init::InitArgs),
+    /// Tell whether a server is up, ready and busy
+    Status(status::StatusArgs),
+    /// Show the log of the server on this machine
+    Logs(logs::LogsArgs),
     /// Watch the sandboxes of a running server
     Top(top::TopArgs),
     /// Build, list, show and remove templates
@@ -83,6 +105,16 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Show the configuration of the server, and where each value comes from
     Config(Box<config::ConfigArgs>),
+    /// Install this program with its manual pages and completions
+    Install(install::InstallArgs),
+    /// Remove what `silica install` installed, and the data if asked to
+    Uninstall(uninstall::UninstallArgs),
+    /// Print a file that completes commands in a shell
+    Completions(pages::CompletionsArgs),
+    /// Print the manual page of silica or of one of its commands
+    Man(pages::ManArgs),
+    /// Print the version
+    Version,
 }
 
 fn main() -> ExitCode {
@@ -97,13 +129,14 @@ fn main() -> ExitCode {
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal())
+            .with_ansi(colour::is_wanted(&std::io::stderr()))
             .log_internal_errors(false)
             .init();
     }
     let outcome = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Repl(arguments) => repl::run(&arguments),
         Command::Ask(arguments) => ask::run(&arguments),
         Command::Chat(arguments) => ask::chat(&arguments),
         Command::Check(arguments) => check::run(&arguments),
@@ -114,6 +147,16 @@ fn main() -> ExitCode {
         Command::Audit(arguments) => audit::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
+        Command::Uninstall(arguments) => uninstall::run(&arguments),
+        Command::Completions(arguments) => pages::print_completions(&arguments),
+        Command::Man(arguments) => pages::print_manual(&arguments),
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Status(arguments) => status::run(arguments),
+        Command::Logs(arguments) => logs::run(&arguments),
+        Command::Version => {
+            show::line(format_args!("silica {}", env!("CARGO_PKG_VERSION"))).map(|()| 0)
+        }
     };
     match outcome {
         // The reader of standard output has closed it.
@@ -133,11 +176,16 @@ fn exit_code(status: i32) -> ExitCode {
     ExitCode::from((status & 0xff) as u8)
 }
 
+/// Returns a message of the operating system without the number of the error, which says no more.
+fn without_number(text: &str) -> &str {
+    text.rsplit_once(" (os error ").map_or(text, |(words, _)| words)
+}
+
 /// Prints an error with its causes, one per line, each said once.
 fn complain(error: &anyhow::Error) {
     let mut last = String::new();
     for (depth, cause) in error.chain().enumerate() {
-        let text = cause.to_string();
+        let text = without_number(&cause.to_string()).to_owned();
         if text != last {
             say!("{}{text}", if depth == 0 { "silica: " } else { "  because: " });
         }
@@ -145,6 +193,14 @@ fn complain(error: &anyhow::Error) {
     }
     if let Some(error) = error.downcast_ref::<BuildError>() {
         say!("  what to do: {}", error.advice());
+    }
+    let engine = error.chain().find_map(|cause| cause.downcast_ref::<EngineError>());
+    if matches!(engine, Some(EngineError::Tier(_))) {
+        say!("  what to do: silica doctor says what this host lacks, and how to get it");
+    }
+    let listen = error.chain().find_map(|cause| cause.downcast_ref::<ListenError>());
+    if let Some(advice) = listen.and_then(ListenError::advice) {
+        say!("  what to do: {advice}");
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
     if let Some(advice) = store.and_then(StoreError::advice) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use silica_interpret::model::{Auth, Cost, HttpModel, HttpOptions, Model, Scripted, Wire};
 use silica_interpret::preset::PromptPresets;
-use silica_interpret::{ANY_MODEL, Budget, InterpretOptions, Ledger, ProviderKey};
+use silica_interpret::{ANY_MODEL, DailyBudget, InterpretOptions, Ledger, ProviderKey};
 use silica_server::{PromptError, PromptSandboxes, Prompts};
 use silica_sessions::Sessions;
 use silica_store::Store;
@@ -38,7 +38,7 @@ pub(crate) fn prompts(
 ) -> Result<Arc<Prompts>> {
     let quota = &settings.quota;
     let cents = quota.model_cents_per_day;
-    let budget = Budget {
+    let budget = DailyBudget {
         tokens: quota.model_tokens_per_day,
         cost: cents.map(|cents| Cost::dollars(cents as f64 / 100.0)),
     };
@@ -53,7 +53,7 @@ pub(crate) fn for_terminal(settings: &Settings) -> Result<Model> {
     let Some(model) = provider(settings)? else {
         return Err(PromptError::NotConfigured).context(
             "a model is needed: set for example SILICA_MODEL_PROVIDER=anthropic, \
-             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY; see docs/interpret.md",
+             SILICA_MODEL_NAME=claude-sonnet-4-5 and ANTHROPIC_API_KEY; see docs/reference/interpret.md",
         );
     };
     model.has_key()?;
@@ -68,7 +68,7 @@ pub(crate) fn in_terminal(
     sessions: Arc<Sessions>,
     store: Store,
 ) -> Result<Arc<Prompts>> {
-    let ledger = Ledger::in_memory(Budget::default());
+    let ledger = Ledger::in_memory(DailyBudget::default());
     build(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, store, ledger)
 }
 

@@ -1,155 +1,246 @@
 //! `silica run`: code in, everything out, sandbox gone.
 
 pub(crate) mod show;
+mod source;
 #[cfg(test)]
 mod tests;
 
-use std::io::{IsTerminal, Read};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
-use silica_domain::{Limit, LimitValues, Tier};
-use silica_engine::{
-    CODE_BYTES_MAX, Changes, Control, CreateOptions, Created, Engine, Faults, GuestPath, Input,
-    KernelOrigin, Sandbox, Setup, Snapshot,
-};
+use serde_json::json;
+use silica_domain::Tier;
+use silica_engine::{CellSetup, Changes, Control, GuestPath, Sandbox, Snapshot};
 use silica_server::EngineRun;
 use silica_store::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::{home, units};
+use crate::client::{Client, RemoteArgs};
+use crate::limits::{self, LimitArgs};
+use crate::picture::Pictures;
+use crate::units;
+use crate::workspace::{
+    CellEnding, CellSummary, LocalWorkspace, Workspace, WorkspaceOptions, remote_inputs,
+};
+use show::{Saving, Screen};
+use source::{Program, ProgramCell};
 
 /// Arguments of `silica run`.
 #[derive(Debug, Args)]
+#[command(override_usage = "silica run [OPTIONS] [FILE [ARGUMENT]...]\n       \
+                            silica run [OPTIONS] -c CODE [ARGUMENT]...")]
 pub(crate) struct RunArgs {
-    /// The file to run; `-` or nothing for standard input
-    #[arg(conflicts_with = "code")]
-    file: Option<PathBuf>,
+    /// A Python file or a notebook (.ipynb), and its arguments; `-` or nothing for standard input.
+    /// What follows the file belongs to the program, so options of silica come before it
+    #[arg(value_name = "FILE [ARGUMENT]", trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<String>,
     /// The code itself
-    #[arg(short, value_name = "CODE")]
+    #[arg(short, value_name = "CODE", allow_hyphen_values = true)]
     code: Option<String>,
-    /// What the sandbox starts from
-    #[arg(long, default_value = "code-interpreter")]
-    template: String,
+    /// What the sandbox starts from [default: code-interpreter]
+    #[arg(long, value_name = "TEMPLATE")]
+    template: Option<String>,
     /// What isolates the sandbox: jail
     #[arg(long, value_name = "TIER", default_value = "jail")]
     tier: Tier,
-    /// Memory for all processes and files together [default: 512M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    memory: Option<u64>,
-    /// Processors, for example 0.5 or 2 [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = units::cpus)]
-    cpus: Option<u32>,
-    /// Time on the clock [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    timeout: Option<Duration>,
-    /// Processor time [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    cpu_seconds: Option<Duration>,
-    /// Writable files, all together [default: 100M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    disk: Option<u64>,
-    /// The largest single file [default: 100M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    file_size: Option<u64>,
-    /// Processes and threads [default: 128]
-    #[arg(long, value_name = "NUMBER")]
-    processes: Option<u32>,
-    /// Open files of one process [default: 1024]
-    #[arg(long, value_name = "NUMBER")]
-    open_files: Option<u32>,
-    /// Bytes kept of stdout and of stderr, half at each end [default: 64K]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    output: Option<u64>,
-    /// Results shown [default: 64]
-    #[arg(long, value_name = "NUMBER")]
-    results: Option<u32>,
-    /// Bytes of all results [default: 16M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    result_bytes: Option<u64>,
     /// Set a variable for the code; can be given again
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = units::variable)]
     environment: Vec<(String, String)>,
-    /// Show a file or directory read-only as /data/input/GUEST; can be given again
+    /// Show a file or directory read-only in the working directory, and as /data/input/GUEST; can be
+    /// given again
     #[arg(long = "in", value_name = "HOST[:GUEST]")]
     inputs: Vec<String>,
     /// Copy a file or directory out afterwards; can be given again
     #[arg(long = "out", value_name = "GUEST[:HOST]")]
     outputs: Vec<String>,
-    /// Print one JSON object at the end and nothing before
+    /// Save the code with all it printed and showed as a notebook
+    #[arg(long, value_name = "FILE")]
+    save_notebook: Option<PathBuf>,
+    /// Go on with a notebook after a cell that failed
     #[arg(long)]
+    allow_errors: bool,
+    /// Show pictures in the terminal: auto, if it is known to show them, or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pictures: Pictures,
+    /// Print one JSON object at the end and nothing before
+    #[arg(long, conflicts_with = "save_notebook")]
     json: bool,
     /// Never use an interpreter forked from a warm one. A single run always starts its own; the flag
     /// is for scripts that must not depend on that
     #[arg(long)]
     fresh: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
+/// Files to copy out: their paths inside and on this machine.
+type Wanted = Vec<(GuestPath, PathBuf)>;
+
 pub(crate) fn run(arguments: &RunArgs) -> Result<i32> {
-    let code = read_code(arguments)?;
-    let limits = limits(arguments);
-    let inputs = arguments.inputs.iter().map(|text| input(text)).collect::<Result<Vec<_>>>()?;
-    let outputs = arguments.outputs.iter().map(|text| output(text)).collect::<Result<Vec<_>>>()?;
-    let home = home::home()?;
-    let template = home::template(&home, &arguments.template)?;
+    let program = source::read(arguments.code.as_deref(), &arguments.program)?;
+    let wanted = arguments.outputs.iter().map(|text| output(text)).collect::<Result<Wanted>>()?;
+    let client = Client::asked_for(&arguments.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let engine = home::engine(&home, arguments.tier)?;
-        engine.add_template(template).await?;
-        let options = CreateOptions {
-            template: arguments.template.clone(),
-            limits: limits.clone(),
-            inputs,
-            kernel: KernelOrigin::Fresh,
-            faults: Faults::default(),
-        };
-        let result = run_one(&engine, &options, arguments, &code, &outputs).await;
-        engine.close().await;
-        result
+        match (client, arguments.json) {
+            (Some(client), true) => json_of_server(arguments, &program, &client).await,
+            (Some(client), false) => {
+                let workspace = Workspace::remote(&options(arguments), client).await?;
+                live(workspace, arguments, program, &wanted).await
+            }
+            (None, true) => json_of_engine(arguments, &program, &wanted).await,
+            (None, false) => {
+                let workspace = Workspace::local(&options(arguments), arguments.tier).await?;
+                live(workspace, arguments, program, &wanted).await
+            }
+        }
     })
 }
 
-async fn run_one(
-    engine: &Engine,
-    options: &CreateOptions,
-    arguments: &RunArgs,
-    code: &str,
-    outputs: &[(GuestPath, PathBuf)],
-) -> Result<i32> {
-    let limits = engine.check_limits(&options.limits)?;
-    let Created { sandbox, mut kernel, .. } = engine.create(options).await?;
-    kernel.ready().await?;
-    let setup = Setup {
-        directory: None,
-        environment: arguments.environment.iter().cloned().collect(),
-        arguments: vec![script_name(arguments)],
-    };
-    kernel.set_up(&setup).await?;
-    let mut interrupts = ctrl_c();
-    let mut watcher = show::Terminal::new(!arguments.json);
-    let created_at = Timestamp::now();
-    let before = arguments.json.then(|| sandbox.files().snapshot().ok()).flatten();
-    let report = kernel.run(code, &limits, &mut watcher, &mut interrupts).await?;
-    watcher.finish();
-    let files = changes(&sandbox, before.as_ref());
-    let (outputs, copied) = copy_out(&sandbox, outputs);
-    if arguments.json {
-        crate::show::json(&silica_server::run_report(&EngineRun {
-            created_at,
-            report: &report,
-            limits: &limits,
-            setting: flag,
-            files: &files,
-            outputs: &outputs,
-            containment: sandbox.containment(),
-        }))?;
-    } else {
-        show::ending(&report, &limits);
+fn options(arguments: &RunArgs) -> WorkspaceOptions<'_> {
+    WorkspaceOptions {
+        template: arguments.template.as_deref(),
+        limits: &arguments.limits,
+        environment: &arguments.environment,
+        inputs: &arguments.inputs,
     }
+}
+
+/// Runs a program, shows its output as it comes, copies files out and ends the sandbox.
+async fn live(
+    mut workspace: Workspace,
+    arguments: &RunArgs,
+    program: Program,
+    wanted: &Wanted,
+) -> Result<i32> {
+    let ran = run_cells(&mut workspace, arguments, program).await;
+    let mut copied = Ok(());
+    if ran.is_ok() {
+        for (guest, host) in wanted {
+            copied = copy_one(&workspace, guest, host).await;
+            if copied.is_err() {
+                break;
+            }
+        }
+    }
+    workspace.close().await;
+    let status = ran?;
+    copied?;
+    Ok(status)
+}
+
+async fn copy_one(workspace: &Workspace, guest: &GuestPath, host: &std::path::Path) -> Result<()> {
+    let bytes = workspace.copy_out(guest, host).await?;
+    say!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
+    Ok(())
+}
+
+/// Runs the cells of a program up to the first that fails; returns the exit status.
+async fn run_cells(
+    workspace: &mut Workspace,
+    arguments: &RunArgs,
+    program: Program,
+) -> Result<i32> {
+    let mut controls = ctrl_c();
+    let mut notebook = program.notebook;
+    let mut status = 0;
+    let mut count = 0;
+    for ProgramCell { index, code, setup, may_fail } in program.cells {
+        count += 1;
+        let mut screen = Screen::new(arguments.pictures.protocol(), Saving::Always);
+        let ran = workspace.run(&code, setup, &mut screen, &mut controls).await;
+        let outputs = screen.finish();
+        if let Some(notebook) = &mut notebook {
+            notebook.set_outputs(index, count, outputs);
+        }
+        let CellSummary { end, exit_code, .. } = show::ending(ran?);
+        let goes_on = match end {
+            CellEnding::Fine => true,
+            CellEnding::Failed => {
+                exit_code != EXIT_INTERRUPTED && (may_fail || arguments.allow_errors)
+            }
+            CellEnding::Exited | CellEnding::Lost => false,
+        };
+        if !goes_on {
+            status = exit_code;
+            break;
+        }
+    }
+    if let (Some(path), Some(notebook)) = (&arguments.save_notebook, &notebook) {
+        notebook.save(path)?;
+        say!("silica: saved {}", path.display());
+    }
+    Ok(status)
+}
+
+/// The status of code that was interrupted.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// Runs one cell in an engine of this process and prints its report.
+async fn json_of_engine(arguments: &RunArgs, program: &Program, wanted: &Wanted) -> Result<i32> {
+    let cell = program.only_cell()?;
+    let workspace = Workspace::local(&options(arguments), arguments.tier).await?;
+    let Workspace::Local(mut local) = workspace else { return Ok(0) };
+    let reported = report(&mut local, cell, wanted).await;
+    local.close().await;
+    reported
+}
+
+async fn report(local: &mut LocalWorkspace, cell: &ProgramCell, wanted: &Wanted) -> Result<i32> {
+    let created_at = Timestamp::now();
+    let before = local.sandbox.files().snapshot().ok();
+    let mut unwatched = silica_engine::Unwatched;
+    let setup = cell.setup.clone();
+    let report = local.report(&cell.code, setup, &mut unwatched, &mut ctrl_c()).await?;
+    let files = changes(&local.sandbox, before.as_ref());
+    let (outputs, copied) = copy_out(&local.sandbox, wanted);
+    crate::show::json(&silica_server::run_report(&EngineRun {
+        created_at,
+        report: &report,
+        limits: &local.limits,
+        setting: limits::flag,
+        files: &files,
+        outputs: &outputs,
+        containment: local.sandbox.containment(),
+    }))?;
     copied?;
     Ok(report.outcome.exit_code())
+}
+
+/// Has a server run one cell and prints what it answers.
+async fn json_of_server(arguments: &RunArgs, program: &Program, client: &Client) -> Result<i32> {
+    let ProgramCell { code, setup, .. } = program.only_cell()?;
+    let CellSetup { filename, arguments: argv, .. } = setup;
+    let argv: Vec<&String> = argv.iter().flatten().skip(1).collect();
+    let files = remote_inputs(&arguments.inputs)?.into_iter().map(|mut file| {
+        file["path"] = file["name"].take();
+        file.as_object_mut().map(|fields| fields.remove("name"));
+        file
+    });
+    let body = json!({
+        "code": code, "template": arguments.template, "filename": filename, "arguments": argv,
+        "env": arguments.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "limits": arguments.limits.to_json(), "files": files.collect::<Vec<_>>(),
+        "outputs": arguments.outputs,
+    });
+    let answer = client.post_slowly("/v1/run", &body.to_string()).await?;
+    let report = answer.json(if answer.status == 202 { 202 } else { 200 }, client)?;
+    crate::show::line(&report)?;
+    if answer.status == 202 {
+        say!(
+            "silica: a person has to approve the code; its result will be in the sandbox named there"
+        );
+    }
+    Ok(report["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(1))
 }
 
 /// Returns the files that the code created, changed and removed; none if that cannot be seen, as
@@ -184,12 +275,13 @@ fn copy_out(sandbox: &Sandbox, wanted: &[(GuestPath, PathBuf)]) -> (Outputs, Res
 }
 
 /// Ctrl-C interrupts the code; once more ends it.
-fn ctrl_c() -> mpsc::Receiver<Control> {
+pub(crate) fn ctrl_c() -> mpsc::Receiver<Control> {
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(async move {
         for interrupt in [Control::Interrupt, Control::Kill] {
-            if tokio::signal::ctrl_c().await.is_err() {
-                return;
+            tokio::select! {
+                interrupted = tokio::signal::ctrl_c() => if interrupted.is_err() { return },
+                () = sender.closed() => return,
             }
             // Code may take the first as it likes, and say nothing of it.
             if interrupt == Control::Interrupt {
@@ -201,111 +293,6 @@ fn ctrl_c() -> mpsc::Receiver<Control> {
         }
     });
     receiver
-}
-
-fn script_name(arguments: &RunArgs) -> String {
-    match (&arguments.code, &arguments.file) {
-        (Some(_), _) => "-c".to_owned(),
-        (None, Some(file)) => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        (None, None) => "-".to_owned(),
-    }
-}
-
-fn read_code(arguments: &RunArgs) -> Result<String> {
-    let (bytes, origin) = match (&arguments.code, &arguments.file) {
-        (Some(code), _) => return check_length(code),
-        (None, Some(file)) if file != Path::new("-") => {
-            let opened = std::fs::File::open(file)
-                .with_context(|| format!("cannot read {}", file.display()))?;
-            (read_bounded(opened, &file.display().to_string())?, file.display().to_string())
-        }
-        (None, _) => {
-            if std::io::stdin().is_terminal() {
-                // Only `-` waits for what is typed.
-                if arguments.file.is_none() {
-                    bail!("nothing to run: give a file, -c CODE, or code on standard input");
-                }
-                say!("silica: reading code from the terminal; end it with Ctrl-D");
-            }
-            (read_bounded(std::io::stdin().lock(), "standard input")?, "standard input".to_owned())
-        }
-    };
-    let code = String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        anyhow::anyhow!("{origin} is not UTF-8 text: byte {at} cannot be read; save it as UTF-8")
-    })?;
-    check_length(&code)
-}
-
-fn read_bounded(reader: impl Read, origin: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    reader
-        .take(CODE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {origin}"))?;
-    if bytes.len() > CODE_BYTES_MAX {
-        bail!(
-            "{origin} is longer than {CODE_BYTES_MAX} bytes, the most code that is run at once; \
-               pass data with --in"
-        );
-    }
-    Ok(bytes)
-}
-
-fn check_length(code: &str) -> Result<String> {
-    // Python itself skips the mark that some editors put before UTF-8.
-    let code = code.strip_prefix('\u{feff}').unwrap_or(code);
-    if code.len() > CODE_BYTES_MAX {
-        bail!("the code is {} bytes long; at most {CODE_BYTES_MAX} are run at once", code.len());
-    }
-    Ok(code.to_owned())
-}
-
-/// Returns the flag that sets a limit, for messages.
-pub(crate) fn flag(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Memory => "--memory",
-        Limit::Cpu => "--cpu-seconds",
-        Limit::Wall => "--timeout",
-        Limit::Cpus => "--cpus",
-        Limit::Processes => "--processes",
-        Limit::OpenFiles => "--open-files",
-        Limit::Disk => "--disk",
-        Limit::FileSize => "--file-size",
-        Limit::Output => "--output",
-        Limit::Results => "--results",
-        Limit::ResultBytes => "--result-bytes",
-    }
-}
-
-fn limits(arguments: &RunArgs) -> LimitValues {
-    let default = LimitValues::default();
-    let memory_bytes = arguments.memory.unwrap_or(default.memory_bytes);
-    // Files are kept in memory: less of it means less room for them, unless --disk says how much.
-    let disk_bytes = arguments.disk.unwrap_or(default.disk_bytes.min(memory_bytes / 2));
-    LimitValues {
-        memory_bytes,
-        cpu: arguments.cpu_seconds.unwrap_or(default.cpu),
-        wall: arguments.timeout.unwrap_or(default.wall),
-        cpu_millis: arguments.cpus.unwrap_or(default.cpu_millis),
-        processes: arguments.processes.unwrap_or(default.processes),
-        open_files: arguments.open_files.unwrap_or(default.open_files),
-        disk_bytes,
-        file_bytes: arguments.file_size.unwrap_or(default.file_bytes),
-        output_bytes: arguments.output.unwrap_or(default.output_bytes),
-        results: arguments.results.unwrap_or(default.results),
-        result_bytes: arguments.result_bytes.unwrap_or(default.result_bytes),
-    }
-}
-
-/// `HOST[:GUEST]`; a colon in a host path that exists as a whole is part of the path.
-fn input(text: &str) -> Result<Input> {
-    match text.rsplit_once(':') {
-        Some((host, guest)) if !Path::new(text).exists() => {
-            Ok(Input::new(Path::new(host), Some(guest))?)
-        }
-        _ => Ok(Input::new(Path::new(text), None)?),
-    }
 }
 
 /// `GUEST[:HOST]`; without a host path, the same name in the current directory.

@@ -2,9 +2,9 @@
 
 mod engine_supervisor;
 
-use std::io::IsTerminal;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use silica_domain::LimitValues;
 use silica_policy::PolicyChoice;
 use silica_server::webhook::WebhookOptions;
-use silica_server::{AppOptions, Router, Server, Tls};
+use silica_server::{AppOptions, Server, Startup, Tls};
 use silica_sessions::{Capacity, Quota, ReviewOptions, Sessions, SessionsOptions};
 use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
 use silica_store::keys::{KeyName, NewKey};
@@ -23,9 +23,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::settings::{ApprovalMode, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
-use crate::{home, model, show};
+use crate::log_file::{self, LogFile, LogWriter};
+use crate::{colour, home, model, show};
 
-use engine_supervisor::{EngineSupervisor, TemplateSet};
+use engine_supervisor::{EngineSupervisor, TemplateSet, Warming};
 
 /// Arguments of `silica serve`.
 #[derive(Debug, Args)]
@@ -49,17 +50,16 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     let home = home::home()?;
     let environment = config::environment()?;
     let loaded = Settings::load(&arguments.flags, &environment, home.path())?;
-    start_logging(&loaded.settings);
+    start_logging(&loaded.settings, home.path());
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
-    let templates = TemplateSet::find(&home, &loaded.settings)?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
         .enable_all()
         .build()?;
-    let status = runtime.block_on(serve(&home, loaded.settings, templates, arguments.print));
+    let status = runtime.block_on(serve(&home, loaded.settings, arguments.print));
     // Threads that still block have no request left to answer.
     runtime.shutdown_background();
     status
@@ -84,7 +84,7 @@ fn raise_file_limit() {
     }
 }
 
-fn start_logging(settings: &Settings) {
+fn start_logging(settings: &Settings, home: &Path) {
     let level = match settings.log.level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
@@ -93,85 +93,121 @@ fn start_logging(settings: &Settings) {
         LogLevel::Trace => "trace",
     };
     let filter = tracing_subscriber::EnvFilter::new(level);
+    let file = LogFile::open(home);
+    let failed = file.as_ref().err().map(ToString::to_string);
+    let writer = LogWriter(file.ok().map(|file| Arc::new(Mutex::new(file))));
+    let is_coloured = writer.0.is_none() && colour::is_wanted(&std::io::stderr());
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_ansi(is_coloured)
+        .with_writer(writer)
         // An error of writing the log would itself be written to the log.
         .log_internal_errors(false);
     match settings.log.format {
         LogFormat::Text => logger.init(),
         LogFormat::Json => logger.json().init(),
     }
+    if let Some(error) = failed {
+        let path = log_file::path(home);
+        tracing::warn!(error, path = %path.display(), "the log goes to standard error only");
+    }
 }
 
-async fn serve(
-    home: &Home,
-    settings: Settings,
-    templates: TemplateSet,
-    print: Print,
-) -> Result<i32> {
+/// Listens at once, gets ready meanwhile, and serves until a signal.
+async fn serve(home: &Home, settings: Settings, print: Print) -> Result<i32> {
     let review = review(&settings)?;
     let hook = webhook(&settings)?;
     // Before the slow steps, so that a second server on this port or data directory fails at once.
     let server = bind(&settings).await?;
     let store = open_store(home, &settings)?;
-    let listed = templates.to_json();
-    let supervisor = EngineSupervisor { home: home.clone(), settings: settings.clone(), templates };
-    let engine = supervisor.start().await?;
-    let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
-    tokio::spawn(supervisor.supervise(Arc::downgrade(&sessions)));
-    if let Some(hook) = hook {
-        silica_server::webhook::start(sessions.review().news(), hook)?;
-    }
     let address = server.address()?;
     let url = url(&settings, address.port());
-    let app = app_options(&settings, &url, listed);
-    let prompts = model::prompts(home, &settings, Arc::clone(&sessions), store.clone())?;
-    let router = silica_server::router(Arc::clone(&sessions), prompts, app)?;
-    store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
-    warn_if_public(&settings, address.ip());
+    let patience = settings.server.shutdown;
+    let startup = Startup::new(app_options(&settings, &url, Vec::new()));
     let mut stop = Stop::new()?;
+    let (stopping, stopped) = tokio::sync::oneshot::channel();
+    let until = Arc::new(OnceLock::new());
+    let listening = {
+        let (router, until) = (startup.router(), Arc::clone(&until));
+        let stopped = async move {
+            // A dropped sender means stop, too.
+            let _ = stopped.await;
+            until.get_or_init(|| Instant::now() + patience);
+        };
+        tokio::spawn(async move { server.run(router, stopped, patience).await })
+    };
+    tracing::info!(url, "listening; /readyz says when the server is ready");
+    warn_if_public(&settings, address.ip());
+    let getting_ready = get_ready(home, settings, review, hook, &store, &startup, &url);
+    let sessions = tokio::select! {
+        sessions = getting_ready => sessions?,
+        () = stop.next() => return Ok(0),
+    };
+    store.audit().note(Note::new("server_started").with("address", &address.to_string())).await?;
     // Last, since the key is not printed if a step of the start fails.
     let key = first_key(&store).await?;
     announce(print, &url, key.as_deref());
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
-    let work = work(server, router, stopped, sessions, store, settings.server.shutdown);
     let signals = async {
         stop.next().await;
-        // Fails only if `work` has already ended.
+        tracing::info!("shutting down");
+        sessions.stop_admission();
+        // Fails only if the listener has already ended.
         let _ = stopping.send(());
         stop.next().await;
     };
+    let ended = async {
+        // The error is a panic of the listener, which ends the server, too.
+        let _ = listening.await;
+        shut_down(&sessions, &store, until.get().copied(), patience).await;
+    };
     tokio::select! {
-        () = work => Ok(0),
+        biased;
+        () = ended => Ok(0),
         () = signals => Ok(130),
     }
 }
 
-/// Serves until `stopped`, then waits for requests and cells to end, for at most `patience` in all.
-async fn work(
-    server: Server,
-    router: Router,
-    stopped: tokio::sync::oneshot::Receiver<()>,
-    sessions: Arc<Sessions>,
-    store: Store,
+/// Builds templates, starts the engine and hands requests over to the service.
+async fn get_ready(
+    home: &Home,
+    settings: Settings,
+    review: ReviewOptions,
+    hook: Option<WebhookOptions>,
+    store: &Store,
+    startup: &Startup,
+    url: &str,
+) -> Result<Arc<Sessions>> {
+    let find = {
+        let (home, settings, startup) = (home.clone(), settings.clone(), startup.clone());
+        move || TemplateSet::find(&home, &settings, &startup)
+    };
+    let templates = tokio::task::spawn_blocking(find).await??;
+    let listed = templates.to_json();
+    let supervisor = EngineSupervisor { home: home.clone(), settings: settings.clone(), templates };
+    startup.set_doing("starting the engine");
+    let engine = supervisor.start(Warming::Awaited, startup).await?;
+    let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
+    tokio::spawn(supervisor.supervise(Arc::downgrade(&sessions), startup.clone()));
+    if let Some(hook) = hook {
+        silica_server::webhook::start(sessions.review().news(), hook)?;
+    }
+    let prompts = model::prompts(home, &settings, Arc::clone(&sessions), store.clone())?;
+    let app = app_options(&settings, url, listed);
+    startup.finish(silica_server::router(Arc::clone(&sessions), prompts, app)?);
+    Ok(sessions)
+}
+
+/// Records the end and waits for cells to end, for what is left of the patience.
+async fn shut_down(
+    sessions: &Arc<Sessions>,
+    store: &Store,
+    until: Option<Instant>,
     patience: Duration,
 ) {
-    let until = std::sync::OnceLock::new();
-    let stop = async {
-        // A dropped sender means stop, too.
-        let _ = stopped.await;
-        tracing::info!("shutting down");
-        sessions.stop_admission();
-        until.get_or_init(|| Instant::now() + patience);
-    };
-    server.run(router, stop, patience).await;
     // The note distinguishes this from a crash. Nothing can be done if it cannot be written.
     let _ = store.audit().note(Note::new("server_stopped")).await;
-    let left =
-        until.get().map_or(patience, |until| until.saturating_duration_since(Instant::now()));
-    sessions.close(left).await;
+    let left = until.map_or(patience, |until| until.saturating_duration_since(Instant::now()));
+    Arc::clone(sessions).close(left).await;
 }
 
 async fn bind(settings: &Settings) -> Result<Server> {
@@ -179,7 +215,8 @@ async fn bind(settings: &Settings) -> Result<Server> {
         (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key)?),
         _ => None,
     };
-    Ok(Server::bind(&settings.listen.to_string(), tls).await?)
+    let connections_max = usize::try_from(settings.capacity.connections).unwrap_or(usize::MAX);
+    Ok(Server::bind(&settings.listen.to_string(), tls, connections_max).await?)
 }
 
 fn open_store(home: &Home, settings: &Settings) -> Result<Store> {
@@ -192,9 +229,15 @@ fn open_store(home: &Home, settings: &Settings) -> Result<Store> {
         redaction: Redaction::new(&settings.audit.redact)?,
         retention: settings.audit.retention,
         records_max: settings.audit.records_max,
+        bytes_max: settings.audit.bytes_max,
     };
-    std::fs::create_dir_all(home.path())
-        .with_context(|| format!("cannot create the data directory {}", home.path().display()))?;
+    options.ended_max = settings.sandboxes.ended_max;
+    std::fs::create_dir_all(home.path()).with_context(|| {
+        format!(
+            "cannot create the data directory {}; SILICA_HOME names another",
+            home.path().display()
+        )
+    })?;
     Ok(Store::open(&home.path().join(DATABASE_NAME), options)?)
 }
 
@@ -279,7 +322,9 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
             queued: quota.cells_queued as usize,
             upload_bytes_per_minute: quota.upload_bytes_per_minute,
             output_bytes_per_minute: quota.output_bytes_per_minute,
+            audit_bytes_per_minute: quota.audit_bytes_per_minute,
             cpu_seconds_per_minute: quota.cpu_per_minute.map_or(0, |cpu| cpu.as_secs()),
+            budget: quota.budget,
         },
         capacity: Capacity {
             running,
@@ -287,6 +332,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
             creating: 4 * processors,
             queued: cells.queue_max as usize,
             sandboxes: sandboxes.count_max as usize,
+            budget: settings.capacity,
         },
         review,
     }
@@ -318,7 +364,8 @@ fn allowed_hosts(settings: &Settings) -> Vec<String> {
     hosts
 }
 
-fn url(settings: &Settings, port: u16) -> String {
+/// Returns the address of a server with these settings.
+pub(crate) fn url(settings: &Settings, port: u16) -> String {
     if let Some(url) = &settings.public_url {
         return url.clone();
     }

@@ -1,9 +1,11 @@
 //! Output of all commands: lines on stdout, and untrusted text without terminal control characters.
 
+pub(crate) mod guest_text;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::{Error, Result};
 use silica_store::Timestamp;
@@ -16,7 +18,22 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
 
 /// Writes one object of JSON on a line of stdout.
 pub(crate) fn json(object: &impl serde::Serialize) -> Result<()> {
-    line(serde_json::to_string(object)?)
+    let text = serde_json::to_string(object)?;
+    if io::stdout().is_terminal() { line(inert(&text)) } else { line(text) }
+}
+
+/// Returns JSON in which no character acts on a terminal. JSON itself escapes only some control characters.
+fn inert(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        if acts(character) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\u{:04x}", u32::from(character));
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 /// Writes text to stdout without adding a newline.

@@ -3,6 +3,7 @@
 pub(crate) mod progress;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
 use clap::{Args, Subcommand};
@@ -63,7 +64,21 @@ pub(crate) fn run(arguments: TemplateArgs) -> Result<i32> {
 /// Finds a template by name, or by path if the text has a slash or a dot.
 fn spec(home: &Home, template: &str) -> Result<Spec> {
     if !template.contains(['/', '.']) {
-        return Ok(TemplateSource::find(home, &TemplateName::new(template)?)?.spec()?);
+        let name = TemplateName::new(template)?;
+        let here = Path::new(template);
+        return match TemplateSource::find(home, &name) {
+            Ok(source) => Ok(source.spec()?),
+            // One that was built from a folder is built again from the folder.
+            Err(_) if here.join("template.toml").is_file() => {
+                say!("silica: building from the folder {template}/");
+                Ok(TemplateSource::from_path(here).spec()?)
+            }
+            Err(_) if load(home, &name)?.is_some() => bail!(
+                "template {name} was built from a folder; give the path of the folder to build it \
+                 again, for example ./{name}/"
+            ),
+            Err(unknown) => Err(unknown.into()),
+        };
     }
     TemplateSource::from_path(Path::new(template)).spec().map_err(|error| match error {
         // The message of `SpecError` names the file template.toml, not the path of the user.
@@ -77,16 +92,23 @@ fn spec(home: &Home, template: &str) -> Result<Spec> {
 fn build_one(home: &Home, template: &str) -> Result<()> {
     let spec = spec(home, template)?;
     let mut progress = TerminalProgress::stderr();
+    let began = Instant::now();
     let built = build(home, &spec, &home::build_options(), &mut progress)?;
+    tell_built(&built, began.elapsed());
+    Ok(())
+}
+
+/// Says what was built, how large it is and how long it took.
+pub(crate) fn tell_built(built: &Template, took: Duration) {
     let manifest = &built.manifest;
     say!(
-        "silica: template {} is ready: Python {}, {} packages, {} MB",
+        "silica: template {} is ready: Python {}, {} packages, {} MB, built in {:.1} s",
         manifest.name,
         manifest.python_version,
         manifest.packages.len(),
         manifest.bytes / 1_000_000,
+        took.as_secs_f64(),
     );
-    Ok(())
 }
 
 fn list_all(home: &Home) -> Result<()> {

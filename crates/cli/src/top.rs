@@ -160,12 +160,13 @@ async fn look(client: &Client, before: Option<&Frame>, sort: Sort) -> Result<Fra
         frame.sort(sort);
         return Ok(frame);
     }
-    let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let detail = problem["detail"].as_str().unwrap_or("the answer is not from a Silica server");
-    let detail = plain(detail, DETAIL_CHARACTERS_MAX);
+    let problem = answer.json(200, client).err().map(|error| error.to_string());
+    let problem = plain(&problem.unwrap_or_default(), DETAIL_CHARACTERS_MAX);
     match answer.status {
-        403 => bail!("silica top requires an admin key ({detail})"),
-        status => bail!("{} answered {status}: {detail}", client.url()),
+        403 => {
+            bail!("silica top needs an admin key; create one with: silica key create NAME --admin")
+        }
+        _ => bail!("{problem}"),
     }
 }
 

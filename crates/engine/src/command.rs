@@ -213,7 +213,7 @@ impl CommandHandle {
     }
 
     /// Kills the command without waiting for its end.
-    fn kill_in_background(self) {
+    pub(crate) fn kill_in_background(self) {
         // Without a runtime the whole engine is ending.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { drop(self.signal(SIGKILL).await) });

@@ -3,9 +3,11 @@
 //! Tests: `tests/it/engine/work.rs`, `tests/it/jail/failing.rs`.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use silica_domain::{Containment, LimitError, LimitValues, Limits, LimitsMax, Tier};
 use silica_templates::{Hold, Home, Template, TemplateStoreError};
 
@@ -115,6 +117,8 @@ struct Added {
     commands: Arc<CommandDefaults>,
     /// Set once the tier keeps an interpreter of it warm.
     warm: tokio::sync::OnceCell<()>,
+    /// Whether sandboxes get fresh interpreters until the warm one is ready, instead of waiting.
+    fresh_meanwhile: AtomicBool,
     _hold: (Hold, guest::Layer),
 }
 
@@ -176,9 +180,19 @@ impl Engine {
         added.map_err(|error| EngineError::Refused(name.clone(), error))?;
         let commands = Arc::new(program::command_defaults(&template));
         let warm = tokio::sync::OnceCell::new();
-        let added = Arc::new(Added { template, commands, warm, _hold: (hold, guest) });
+        let fresh_meanwhile = AtomicBool::new(false);
+        let hold = (hold, guest);
+        let added = Arc::new(Added { template, commands, warm, fresh_meanwhile, _hold: hold });
         self.tables().templates.insert(name, added);
         Ok(())
+    }
+
+    /// Keeps an interpreter of a template warm from now on. A sandbox that is asked for before it is
+    /// ready gets fresh interpreters.
+    pub async fn begin_warming(&self, name: &str) -> Result<(), EngineError> {
+        let added = self.added(name)?;
+        added.fresh_meanwhile.store(true, Ordering::Relaxed);
+        self.keep_warm(&added).await
     }
 
     /// Keeps an interpreter of a template warm from now on, and waits until it is ready.
@@ -255,10 +269,14 @@ impl Engine {
     }
 
     /// Makes a sandbox now.
-    pub async fn make(&self, plan: SandboxPlan) -> Result<Created, EngineError> {
+    pub async fn make(&self, mut plan: SandboxPlan) -> Result<Created, EngineError> {
         if plan.kernel == KernelStart::Warm {
             let added = self.added(&plan.spec.template)?;
             self.keep_warm(&added).await?;
+            let is_ready = || self.tier.warmed(&plan.spec.template).now_or_never().is_some();
+            if added.fresh_meanwhile.load(Ordering::Relaxed) && !is_ready() {
+                plan.kernel = KernelStart::Fresh(Arc::new(program::fresh(&added.template)));
+            }
         }
         Ok(Sandbox::create(&*self.tier, plan).await?)
     }

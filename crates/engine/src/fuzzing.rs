@@ -2,7 +2,7 @@
 //!
 //! Compiled only with the feature `fuzzing`; no other code may use it.
 
-use crate::{GuestPath, wire};
+use crate::{GuestPath, InsidePath, inside, wire};
 
 /// The longest body that the engine asks for in these calls.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -24,8 +24,18 @@ pub fn frame(data: &[u8]) {
     }
 }
 
+/// Decodes bytes as what the reader in a sandbox writes: the first is the kind of a frame.
+pub fn answer(data: &[u8]) {
+    inside::fuzz(data);
+}
+
 /// Checks a path; one that is accepted must be what it says.
 pub fn path(text: &str) {
+    if let Ok(path) = InsidePath::parse(text) {
+        let shown = path.to_string();
+        assert!(shown.starts_with('/') && !shown.contains("//") && !shown.contains('\0'));
+        assert!(shown.split('/').all(|part| !matches!(part, "." | "..")), "{shown:?}");
+    }
     let Ok(path) = GuestPath::parse(text) else {
         return;
     };

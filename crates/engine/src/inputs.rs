@@ -1,4 +1,5 @@
-//! Read-only inputs: host files and directories shown below /data/input.
+//! Read-only inputs: host files and directories shown below /data/input, and under their plain name
+//! in the working directory.
 //! Tests: `tests/it/engine/inputs.rs`.
 
 use std::io;

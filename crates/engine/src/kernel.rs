@@ -35,6 +35,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 // Code can stop reading the control socket. Without a bound a cell would wait for it for ever.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long an interpreter may take to complete a name before it is interrupted.
+const COMPLETE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The signals the engine sends.
 const INT: i32 = 2;
 const KILL: i32 = 9;
@@ -67,6 +70,10 @@ pub trait Watcher: Send {
     fn result(&mut self, bundle: &Arc<Bundle>);
     /// Takes the exception that ends the cell.
     fn error(&mut self, _: &CellError) {}
+    /// Returns whether the report may keep so many bytes more of output or results.
+    fn may_keep(&mut self, _: u64) -> bool {
+        true
+    }
     /// Returns whether every byte of output is wanted, or only what the report keeps.
     fn takes_everything(&self) -> bool {
         false
@@ -99,13 +106,15 @@ pub struct CellReport {
     /// The exception, if it raised one.
     pub error: Option<CellError>,
     /// What was kept of stdout.
-    pub stdout: HeadTail,
+    pub stdout: Arc<HeadTail>,
     /// What was kept of stderr.
-    pub stderr: HeadTail,
+    pub stderr: Arc<HeadTail>,
     /// The results, in order.
     pub results: Vec<Arc<Bundle>>,
     /// How many results were left out, for their number or size.
     pub results_left_out: u64,
+    /// Whether the watcher refused to have more kept.
+    pub keeping_refused: bool,
     /// Wall-clock time.
     pub duration: Duration,
     /// Processor time of this cell, where it is measured.
@@ -124,15 +133,35 @@ impl CellReport {
         Self {
             outcome,
             error: None,
-            stdout: HeadTail::new(0),
-            stderr: HeadTail::new(0),
+            stdout: HeadTail::new(0).into(),
+            stderr: HeadTail::new(0).into(),
             results: Vec::new(),
             results_left_out: 0,
+            keeping_refused: false,
             duration: Duration::ZERO,
             cpu: None,
             memory_peak_bytes: None,
             limits_hit: Vec::new(),
             kernel_lives: !matches!(outcome, Outcome::Disconnected | Outcome::SandboxDied),
+        }
+    }
+
+    /// Returns it without output and results, which then count as left out.
+    #[must_use]
+    pub fn without_output(&self) -> Self {
+        Self {
+            outcome: self.outcome,
+            error: self.error.clone(),
+            stdout: self.stdout.without_content().into(),
+            stderr: self.stderr.without_content().into(),
+            results: Vec::new(),
+            results_left_out: self.results_left_out + self.results.len() as u64,
+            keeping_refused: true,
+            duration: self.duration,
+            cpu: self.cpu,
+            memory_peak_bytes: self.memory_peak_bytes,
+            limits_hit: self.limits_hit.clone(),
+            kernel_lives: self.kernel_lives,
         }
     }
 }
@@ -171,6 +200,26 @@ pub struct Setup {
     pub directory: Option<String>,
 }
 
+/// What one cell has of its own, beyond its code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CellSetup {
+    /// Variables for this cell only, on top of the interpreter's.
+    pub environment: BTreeMap<String, String>,
+    /// The name of the file that the code comes from, for tracebacks; `None` for a number.
+    pub filename: Option<String>,
+    /// `sys.argv` from this cell on; `None` leaves it as it is.
+    pub arguments: Option<Vec<String>>,
+}
+
+/// Names that can follow the code before a cursor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completions {
+    /// Where the completed word starts, in characters of the code.
+    pub start: usize,
+    /// What it may be.
+    pub matches: Vec<String>,
+}
+
 /// A live interpreter. Dropping it does not end it; its sandbox's end does.
 pub struct Kernel {
     number: KernelNumber,
@@ -183,8 +232,8 @@ pub struct Kernel {
     next_cell: u64,
     greeted: bool,
     alive: bool,
-    /// Variables for the next cell only.
-    next_environment: BTreeMap<String, String>,
+    /// What the next cell has of its own.
+    next_cell_setup: CellSetup,
     /// The tier's report of the start, awaited only if the interpreter never sends its hello.
     entered: Option<Entered>,
 }
@@ -249,7 +298,7 @@ impl Kernel {
             next_cell: 1,
             greeted: false,
             alive: true,
-            next_environment: BTreeMap::new(),
+            next_cell_setup: CellSetup::default(),
             entered: Some(entered),
         })
     }
@@ -317,9 +366,33 @@ impl Kernel {
         }
     }
 
-    /// Sets variables for the next cell only.
-    pub fn set_next_environment(&mut self, environment: BTreeMap<String, String>) {
-        self.next_environment = environment;
+    /// Sets what the next cell has of its own.
+    pub fn set_up_next_cell(&mut self, setup: CellSetup) {
+        self.next_cell_setup = setup;
+    }
+
+    /// Returns which names can follow the code before a cursor. Attributes are looked up in the
+    /// interpreter, which may run code of the guest: an interpreter that does not answer in time is
+    /// interrupted, and then ended.
+    pub async fn complete(&mut self, code: &str) -> Result<Completions, KernelError> {
+        self.ready().await?;
+        if !self.alive || code.len() > CODE_BYTES_MAX {
+            return Err(KernelError::Ended);
+        }
+        self.frames.allow_bodies(IDLE_BODY_BYTES_MAX);
+        self.send(&ToGuest::Complete, code.as_bytes()).await?;
+        for patience in [COMPLETE_PATIENCE, ANSWER_PATIENCE] {
+            match tokio::time::timeout(patience, self.frames.next()).await {
+                Ok(Ok(FromGuest::Completions { start, matches })) => {
+                    return Ok(Completions { start: start as usize, matches });
+                }
+                Ok(_) => break,
+                Err(_) => self.signal(INT).await,
+            }
+        }
+        self.alive = false;
+        self.signal(KILL).await;
+        Err(KernelError::Ended)
     }
 
     /// Runs one cell to its end, whatever that is.

@@ -13,6 +13,7 @@ mod files;
 pub mod fuzzing;
 mod guest;
 mod inputs;
+mod inside;
 mod kernel;
 mod output;
 mod pool;
@@ -34,10 +35,12 @@ pub use files::{
 };
 pub use guest::GuestError;
 pub use inputs::{Input, InputError};
+pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, ReadPath};
 pub use kernel::{
-    CODE_BYTES_MAX, CellReport, Control, Kernel, KernelError, Setup, Unwatched, Watcher,
+    CODE_BYTES_MAX, CellReport, CellSetup, Completions, Control, Kernel, KernelError, Setup,
+    Unwatched, Watcher,
 };
-pub use output::HeadTail;
+pub use output::{Decoder, HeadTail};
 pub use sandbox::{CreateError, Created, Faults, Sandbox, SandboxPlan};
 pub use tier::jail::{JailOptions, ZygotePolicy, host as jail_host};
-pub use tier::{StepFailure, TierError, TierOptions};
+pub use tier::{CpuShare, StepFailure, TierError, TierOptions};

@@ -59,7 +59,8 @@ pub(crate) fn command_defaults(template: &Template) -> CommandDefaults {
     };
     let has_bash =
         template.root().join("bin/bash").exists() || bash.canonicalize().is_ok_and(shown);
-    CommandDefaults { environment: variables(template), has_bash }
+    let reader = python(template, "reader.py");
+    CommandDefaults { environment: variables(template), has_bash, reader }
 }
 
 /// Returns the command line of an interpreter: isolated from the environment and the user's files,

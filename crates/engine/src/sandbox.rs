@@ -6,14 +6,16 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use silica_domain::{Containment, Usage};
 
 use crate::command::{CommandDefaults, CommandError, CommandProcess, CommandSpec, Commands};
-use crate::files::{Files, Snapshot};
+use crate::files::{FileError, Files, Snapshot};
+use crate::inside::Readers;
 use crate::kernel::{Kernel, KernelError};
 use crate::tier::{
-    Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, TierDriver, TierError,
+    CpuShare, Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, TierDriver, TierError,
 };
 
 /// Why a sandbox could not be made.
@@ -25,6 +27,9 @@ pub enum CreateError {
     /// Its first interpreter could not be started.
     #[error("cannot make a sandbox")]
     Kernel(#[source] KernelError),
+    /// Its inputs cannot be shown in its working directory.
+    #[error("cannot show the inputs in the working directory")]
+    Inputs(#[source] FileError),
     /// Its files cannot be reached from the host.
     #[error("cannot reach the files of a new sandbox")]
     Files(#[source] std::io::Error),
@@ -81,6 +86,7 @@ pub struct Sandbox {
     kernel: KernelStart,
     files: Arc<Files>,
     commands: Commands,
+    pub(crate) readers: Readers,
     containment: Containment,
     ended: AtomicBool,
 }
@@ -102,12 +108,17 @@ impl Sandbox {
             .map_err(CreateError::Kernel)?;
         let tree = made.await.map_err(CreateError::Enclosure)?;
         let files = Files::new(tree, disk_bytes).map_err(CreateError::Files)?;
+        // No code of a user has run yet.
+        for input in &plan.spec.inputs {
+            files.link_input(input.name()).map_err(CreateError::Inputs)?;
+        }
         guard.disarm();
         let sandbox = Self {
             enclosure,
             kernel: plan.kernel,
             files: Arc::new(files),
             commands: Commands::new(plan.commands),
+            readers: Readers::default(),
             containment: tier.containment().clone(),
             ended: AtomicBool::new(false),
         };
@@ -141,6 +152,11 @@ impl Sandbox {
         self.commands.shell_line(line)
     }
 
+    /// Returns the command line of the process that reads for the host.
+    pub(crate) fn reader_program(&self) -> &[String] {
+        self.commands.reader()
+    }
+
     /// Returns its writable files.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
@@ -154,6 +170,18 @@ impl Sandbox {
     /// Returns what it has used so far.
     pub fn usage(&self) -> Usage {
         self.enclosure.usage()
+    }
+
+    /// Returns the processor time that it has used so far; `None` where it is not measured.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        self.enclosure.cpu_time()
+    }
+
+    /// Changes what it gets of the processors.
+    pub fn set_share(&self, share: CpuShare) {
+        if !self.ended.load(Ordering::Acquire) {
+            self.enclosure.set_share(share);
+        }
     }
 
     /// Returns whether all of it has ended, by itself or on request.

@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use silica_domain::{Containment, Exit, Limits, TerminalSize, Usage};
@@ -69,6 +70,24 @@ pub struct StepFailure {
     pub message: String,
     /// The error number, if there is one.
     pub errno: Option<i32>,
+}
+
+/// What a sandbox gets of the processors while others want them too, and at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuShare {
+    /// Its weight among the sandboxes of its engine, from 1 to [`CpuShare::WEIGHT_MAX`].
+    pub weight: u32,
+    /// Thousandths of one processor, at least [`CpuShare::MILLIS_MIN`].
+    pub cpu_millis: u32,
+}
+
+impl CpuShare {
+    /// The largest weight.
+    pub const WEIGHT_MAX: u32 = 800;
+    /// The weight of a new sandbox.
+    pub const WEIGHT_NEW: u32 = 100;
+    /// The least limit.
+    pub const MILLIS_MIN: u32 = 10;
 }
 
 /// The number of an interpreter, unique within its engine.
@@ -271,6 +290,13 @@ pub(crate) trait Enclosure: fmt::Debug + Send + Sync {
 
     /// Returns what has been used so far. After the end: the last reading.
     fn usage(&self) -> Usage;
+
+    /// Returns the processor time used so far; `None` where it is not measured.
+    fn cpu_time(&self) -> Option<Duration>;
+
+    /// Changes what it gets of the processors, some time soon. Does nothing after its end, or if
+    /// the host offers no means.
+    fn set_share(&self, share: CpuShare);
 
     /// Returns the enclosure's own state; closed once the enclosure is being ended on request.
     fn life(&self) -> watch::Receiver<Life>;

@@ -27,6 +27,10 @@ pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024;
 // drops what the host would refuse.
 const PAYLOADS_MAX: usize = 64;
 
+/// The most completions of one word.
+// `MATCHES_MAX` in `guest/silica_guest/completion.py` is the same.
+const COMPLETIONS_MAX: usize = 200;
+
 /// The longest MIME type that is believed to be one.
 const MIME_BYTES_MAX: usize = 255;
 
@@ -48,7 +52,15 @@ pub(crate) enum ToGuest<'a> {
         /// Variables for this cell alone.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         env: &'a BTreeMap<String, String>,
+        /// The name of the file that the code comes from.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        /// `sys.argv` from this cell on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        argv: Option<&'a [String]>,
     },
+    /// Say which names can follow the code in the body.
+    Complete,
     /// A result has been taken.
     Ack { seq: u64 },
     /// The signal that follows is for this cell.
@@ -86,6 +98,10 @@ enum Head {
         #[serde(default)]
         results_too_large: u64,
     },
+    Completions {
+        start: u64,
+        matches: Vec<String>,
+    },
     Refused {
         step: String,
         errno: i32,
@@ -109,6 +125,7 @@ pub(crate) enum FromGuest {
     Result { cell: u64, seq: u64, bundle: Bundle },
     Error { cell: u64, error: CellError },
     Done { cell: u64, status: Status, exit_code: i32, results_dropped: u64, results_too_large: u64 },
+    Completions { start: u64, matches: Vec<String> },
     Refused { step: String, errno: i32 },
 }
 
@@ -174,6 +191,16 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
             // Exit statuses are what the kernel would make of them: the low byte.
             let exit_code = (exit_code & 0xff) as i32;
             Ok(FromGuest::Done { cell, status, exit_code, results_dropped, results_too_large })
+        }
+        Head::Completions { start, matches } => {
+            let is_name = |text: &String| {
+                !text.is_empty() && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+            };
+            // They are shown on a terminal, so a name must be one.
+            if matches.len() > COMPLETIONS_MAX || !matches.iter().all(is_name) {
+                return Err(WireError::Inconsistent);
+            }
+            Ok(FromGuest::Completions { start, matches })
         }
         Head::Refused { step, errno } => Ok(FromGuest::Refused { step, errno }),
     }

@@ -26,7 +26,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// What one key may spend in a day; `None` for any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Budget {
+pub struct DailyBudget {
     /// Tokens read and written.
     pub tokens: Option<u64>,
     /// Money. A model without a price counts nothing.
@@ -69,7 +69,7 @@ impl Spending {
 /// What all keys have spent.
 #[derive(Debug)]
 pub struct Ledger {
-    budget: Budget,
+    budget: DailyBudget,
     file: Option<PathBuf>,
     book: Mutex<Book>,
     /// The version in the file. Its lock is held while the file is written.
@@ -92,13 +92,13 @@ impl Book {
 
 impl Ledger {
     /// Creates a ledger in memory only.
-    pub fn in_memory(budget: Budget) -> Self {
+    pub fn in_memory(budget: DailyBudget) -> Self {
         Self { budget, file: None, book: Mutex::default(), written: Arc::default() }
     }
 
     /// Opens the ledger of a file, which need not exist. A file that cannot be read is an error: an empty ledger
     /// in its place would renew all budgets.
-    pub fn open(budget: Budget, file: PathBuf) -> std::io::Result<Self> {
+    pub fn open(budget: DailyBudget, file: PathBuf) -> std::io::Result<Self> {
         let keys = match std::fs::metadata(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
@@ -130,13 +130,13 @@ impl Ledger {
         let refused = |what: String| Err(Spent { what, retry_after });
         let tokens = spent.input_tokens.saturating_add(spent.output_tokens);
         match self.budget {
-            Budget { tokens: Some(most), .. } if tokens >= most => {
+            DailyBudget { tokens: Some(most), .. } if tokens >= most => {
                 refused(format!("{most} tokens"))
             }
-            Budget { cost: Some(most), .. } if spent.cost >= most => {
+            DailyBudget { cost: Some(most), .. } if spent.cost >= most => {
                 refused(format!("{} dollars", most.as_dollars()))
             }
-            Budget { .. } => Ok(()),
+            DailyBudget { .. } => Ok(()),
         }
     }
 

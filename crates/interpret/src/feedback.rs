@@ -1,7 +1,9 @@
 //! Messages to the model about its answer, its code and the files of the request.
 //!
-//! Everything that comes from a guest or a client is cut and quoted: the name of a file and the output of a program
-//! are data, and the presets tell the model so.
+//! Everything that comes from a guest or a client is cut, cleaned and quoted: the name of a file and the output of a
+//! program are data, and messages and presets tell the model so.
+
+mod fence;
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +14,13 @@ use silica_policy::Report;
 
 use crate::model::Picture;
 use crate::runner::RunResult;
+use fence::Fence;
 
 /// The most bytes of a program's output that the model is sent.
 const OUTPUT_BYTES_MAX: usize = 8 * 1024;
 
 /// The most bytes of a program's error output that the model is sent.
-const COMPLAINT_BYTES_MAX: usize = 6 * 1024;
+const ERROR_BYTES_MAX: usize = 6 * 1024;
 
 /// The most files that a message names.
 const NAMES_MAX: usize = 50;
@@ -54,34 +57,63 @@ pub(crate) fn blocked(report: &Report) -> String {
 
 /// Returns the message about code that failed.
 pub(crate) fn failed(run: &RunResult) -> String {
-    format!("The program failed.\n\n{}\n\nWrite the whole corrected program again.", outcome(run))
+    let ask = "The program failed. Write the whole corrected program again.";
+    format!("{ask}\n\n{}", outcome(run))
 }
 
-/// Returns the result of code, for a model that continues from there.
+/// Returns the result of code, for a model that continues from there: what is known of it first, then what the program
+/// wrote, between two lines with a word that the program cannot know.
 pub(crate) fn outcome(run: &RunResult) -> String {
-    let mut parts = Vec::new();
+    let texts = [run.output(), run.written_errors().unwrap_or_default()];
+    outcome_between(run, Fence::for_texts(&texts).as_ref())
+}
+
+/// Returns the result of code as a text that is the same for the same result.
+pub(crate) fn essence(run: &RunResult) -> String {
+    outcome_between(run, Some(&Fence("same".to_owned())))
+}
+
+/// Without a fence the message says that there is output and leaves it out.
+fn outcome_between(run: &RunResult, fence: Option<&Fence>) -> String {
+    let mut parts = facts(run);
     let output = run.output();
+    let errors = run.written_errors().unwrap_or_default();
+    if output.is_empty() && errors.is_empty() {
+        return parts.join("\n\n");
+    }
+    let Some(fence) = fence else {
+        parts.push("It wrote output that cannot be shown.".to_owned());
+        return parts.join("\n\n");
+    };
+    parts.push(fence.explain());
     if !output.is_empty() {
-        parts.push(format!("It printed:\n{}", middle_out(&output, OUTPUT_BYTES_MAX)));
+        parts.push(fence.enclose("output", &middle_out(&output, OUTPUT_BYTES_MAX)));
     }
-    let shown = run.results.iter().filter(|bundle| !bundle.main).count();
-    if shown > 0 {
-        parts.push(format!("It showed {shown} more result(s), which the user can see."));
+    if !errors.is_empty() {
+        parts.push(fence.enclose("errors", &middle_out(&errors, ERROR_BYTES_MAX)));
     }
-    if let Some(complaint) = run.complaint() {
-        parts.push(format!("Error output:\n{}", middle_out(&complaint, COMPLAINT_BYTES_MAX)));
-    }
-    if let Some(lost) = &run.lost {
-        parts.push(format!("Note: {lost}."));
-    }
-    parts.push(match run.succeeded() {
-        true if output.is_empty() => "It run to its end and printed nothing.".to_owned(),
-        true => "It run to its end.".to_owned(),
+    parts.join("\n\n")
+}
+
+/// Returns what this program knows of a run; nothing in it comes from the guest.
+fn facts(run: &RunResult) -> Vec<String> {
+    let mut facts = Vec::new();
+    let is_silent = run.output().is_empty();
+    facts.push(match run.succeeded() {
+        true if is_silent => "The program ran to its end and printed nothing.".to_owned(),
+        true => "The program ran to its end.".to_owned(),
         false => {
-            format!("It ended as: {} (exit code {}).", run.outcome.name(), run.outcome.exit_code())
+            let name = run.outcome.name();
+            format!("The program ended as: {name} (exit code {}).", run.outcome.exit_code())
         }
     });
-    parts.join("\n\n")
+    facts.extend(run.message.as_ref().map(|message| format!("Why: {}", message.trim())));
+    let shown = run.results.iter().filter(|bundle| !bundle.main).count();
+    if shown > 0 {
+        facts.push(format!("It showed {shown} more result(s), which the user can see."));
+    }
+    facts.extend(run.lost.as_ref().map(|lost| format!("Note: {lost}.")));
+    facts
 }
 
 /// Returns the pictures of a run that the model is sent.

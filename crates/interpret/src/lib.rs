@@ -16,7 +16,7 @@ mod request_run;
 mod runner;
 mod service;
 
-pub use budget::{Budget, Ledger, Spending, Spent};
+pub use budget::{DailyBudget, Ledger, Spending, Spent};
 pub use event::{EVENTS_MAX, EventSink, PromptEvent};
 pub use extract::{ExtractedCode, extract};
 pub use provider_key::ProviderKey;

@@ -76,6 +76,12 @@ impl RunResult {
 
     /// Returns its stderr, its exception and the message, one below the other; `None` if all are empty.
     pub fn complaint(&self) -> Option<String> {
+        join([self.written_errors(), self.message.clone()])
+    }
+
+    /// Returns its stderr and its exception, one below the other; `None` if both are empty. All of it comes from the
+    /// sandbox.
+    pub fn written_errors(&self) -> Option<String> {
         let traceback = self.error.as_ref().map(|error| {
             if error.traceback.is_empty() {
                 format!("{}: {}", error.name, error.value)
@@ -83,11 +89,14 @@ impl RunResult {
                 error.traceback.join("\n")
             }
         });
-        let parts = [Some(self.stderr.clone()), traceback, self.message.clone()];
-        let parts = parts.into_iter().flatten().map(|part| part.trim().to_owned());
-        let text: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
-        (!text.is_empty()).then(|| text.join("\n"))
+        join([Some(self.stderr.clone()), traceback])
     }
+}
+
+fn join(parts: [Option<String>; 2]) -> Option<String> {
+    let parts = parts.into_iter().flatten().map(|part| part.trim().to_owned());
+    let text: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    (!text.is_empty()).then(|| text.join("\n"))
 }
 
 /// Why code was not run.

@@ -67,6 +67,27 @@ pub(crate) struct GroupLimits {
     pub(crate) cpu_millis: u32,
 }
 
+/// What a group gets of the processors while other groups of its zone want them too, and at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupShare {
+    /// Its weight among the groups of the zone, as in `cpu.weight` of v2.
+    pub weight: u32,
+    /// Thousandths of one processor.
+    pub cpu_millis: u32,
+}
+
+/// The weight that the kernel gives a new group.
+pub const CPU_WEIGHT_DEFAULT: u32 = 100;
+
+/// The largest weight of a sandbox, and that of the zone's own processes.
+pub const CPU_WEIGHT_MAX: u32 = 8 * CPU_WEIGHT_DEFAULT;
+
+/// The least limit of processor time: the kernel accepts no quota below a millisecond.
+pub const CPU_MILLIS_MIN: u32 = 10;
+
+/// `cpu.shares` of v1 for one unit of weight times `CPU_WEIGHT_DEFAULT`: the kernel's default.
+const CPU_SHARES_DEFAULT: u32 = 1024;
+
 /// A hierarchy, and the zone's own group in it.
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
@@ -126,31 +147,33 @@ impl Groups {
 
     /// Sets the limits of a group.
     pub(crate) fn limit(&self, name: &str, limits: &GroupLimits) -> io::Result<()> {
-        let quota = CPU_PERIOD_US * u64::from(limits.cpu_millis) / 1000;
         for hierarchy in &self.hierarchies {
             let set = |file: &str, value: String| write_file(hierarchy, name, file, &value);
             match hierarchy.version {
-                Version::V1 => {
-                    if hierarchy.has(Controller::Memory) {
-                        limit_memory_v1(hierarchy, name, limits.memory_bytes)?;
-                    }
-                    if hierarchy.has(Controller::Cpu) {
-                        set("cpu.cfs_quota_us", quota.to_string())?;
-                    }
+                Version::V1 if hierarchy.has(Controller::Memory) => {
+                    limit_memory_v1(hierarchy, name, limits.memory_bytes)?;
                 }
-                Version::V2 => {
-                    if hierarchy.has(Controller::Memory) {
-                        set("memory.max", limits.memory_bytes.to_string())?;
-                        optional(set("memory.swap.max", "0".to_owned()))?;
-                    }
-                    if hierarchy.has(Controller::Cpu) {
-                        set("cpu.max", format!("{quota} {CPU_PERIOD_US}"))?;
-                    }
+                Version::V2 if hierarchy.has(Controller::Memory) => {
+                    set("memory.max", limits.memory_bytes.to_string())?;
+                    optional(set("memory.swap.max", "0".to_owned()))?;
                 }
+                Version::V1 | Version::V2 => {}
+            }
+            if hierarchy.has(Controller::Cpu) {
+                limit_cpu(hierarchy, name, limits.cpu_millis)?;
             }
             if hierarchy.has(Controller::Pids) {
                 set("pids.max", limits.processes.to_string())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Sets what a group gets of the processors.
+    pub(crate) fn share(&self, name: &str, share: GroupShare) -> io::Result<()> {
+        for hierarchy in self.hierarchies.iter().filter(|one| one.has(Controller::Cpu)) {
+            weigh(hierarchy, name, share.weight)?;
+            limit_cpu(hierarchy, name, share.cpu_millis)?;
         }
         Ok(())
     }
@@ -214,6 +237,26 @@ impl Groups {
             }
         }
         result
+    }
+}
+
+/// Sets the weight of a group among its siblings.
+fn weigh(hierarchy: &Hierarchy, name: &str, weight: u32) -> io::Result<()> {
+    match hierarchy.version {
+        Version::V1 => {
+            let shares = weight * CPU_SHARES_DEFAULT / CPU_WEIGHT_DEFAULT;
+            write_file(hierarchy, name, "cpu.shares", &shares.to_string())
+        }
+        Version::V2 => write_file(hierarchy, name, "cpu.weight", &weight.to_string()),
+    }
+}
+
+/// Sets how much of the processors a group gets at most.
+fn limit_cpu(hierarchy: &Hierarchy, name: &str, cpu_millis: u32) -> io::Result<()> {
+    let quota = CPU_PERIOD_US * u64::from(cpu_millis) / 1000;
+    match hierarchy.version {
+        Version::V1 => write_file(hierarchy, name, "cpu.cfs_quota_us", &quota.to_string()),
+        Version::V2 => write_file(hierarchy, name, "cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
     }
 }
 

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::host::CgroupParent;
-use crate::cgroup::{Gauge, GroupUsage};
+use crate::cgroup::{Gauge, GroupShare, GroupUsage};
 use crate::command::CommandLine;
 
 /// The longest packet.
@@ -175,6 +175,13 @@ pub enum ZoneRequest {
         command: u64,
         /// The signal.
         signal: i32,
+    },
+    /// Changes what an enclosure gets of the processors. It is no error if it has ended.
+    Share {
+        /// The enclosure.
+        enclosure: u64,
+        /// Its weight and its limit.
+        share: GroupShare,
     },
     /// Kills all processes of an enclosure. The reply comes when the signals have been sent.
     Kill {

@@ -3,7 +3,7 @@
 //! Order and scope are ignored: a name refers to everything that is ever bound to it. That finds
 //! too much rather than too little, and needs no model of how the code would run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
@@ -37,6 +37,10 @@ struct Meaning {
 pub(crate) struct Names<'a> {
     known: HashMap<&'a str, Meaning>,
     stars: Vec<String>,
+    /// Names that an `import` statement binds to a module.
+    modules: HashSet<&'a str>,
+    /// The first part of each module that is imported, whole or in part.
+    imported: HashSet<&'a str>,
     /// Names bound to more things than are followed.
     tangled: Vec<&'a Expr>,
     /// The names around a piece of code inside another, such as after `%time`.
@@ -66,6 +70,22 @@ impl<'a> Names<'a> {
     /// Whether the text itself binds this name.
     pub(crate) fn is_bound(&self, name: &str) -> bool {
         self.known.contains_key(name) || self.outer.is_some_and(|outer| outer.is_bound(name))
+    }
+
+    /// Whether an `import` statement binds this name to a module.
+    pub(crate) fn is_module(&self, name: &str) -> bool {
+        self.modules.contains(name)
+            || self.outer.is_some_and(|outer| !self.is_own(name) && outer.is_module(name))
+    }
+
+    /// Whether a path begins with a module that the text imports.
+    pub(crate) fn is_imported(&self, path: &str) -> bool {
+        let top = path.split('.').next().unwrap_or_default();
+        self.imported.contains(top) || self.outer.is_some_and(|outer| outer.is_imported(path))
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        self.known.contains_key(name)
     }
 
     /// Returns where names were bound to more things than are followed.
@@ -330,16 +350,20 @@ impl<'a> Collector<'a> {
             Stmt::Import(import) => {
                 for alias in &import.names {
                     let module = alias.name.as_str();
+                    let top = module.split('.').next().unwrap_or_default();
+                    self.names.imported.insert(top);
                     if let Some(name) = &alias.asname {
+                        self.names.modules.insert(name.as_str());
                         self.path(name.as_str(), module.to_owned());
                     } else {
-                        let top = module.split('.').next().unwrap_or_default();
+                        self.names.modules.insert(top);
                         self.path(top, top.to_owned());
                     }
                 }
             }
             Stmt::ImportFrom(import) => {
                 let module = import.module.as_ref().map_or("", |module| module.as_str());
+                self.names.imported.extend(module.split('.').next().filter(|top| !top.is_empty()));
                 for alias in &import.names {
                     if alias.name.as_str() == "*" {
                         if self.names.stars.len() < STARS_MAX {

@@ -96,11 +96,13 @@ struct Checker<'a, 'p, 'r> {
     loops: Loops,
     at: Option<TextRange>,
     inner: u32,
+    /// The name whose attribute is read at the moment: `math` in `math.pi`.
+    owner: Option<TextRange>,
 }
 
 impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
     fn new(policy: &'p Policy, names: &'a Names<'a>, raw: &'r mut Vec<Raw<'p>>) -> Self {
-        Self { policy, names, raw, loops: Loops::default(), at: None, inner: 0 }
+        Self { policy, names, raw, loops: Loops::default(), at: None, inner: 0, owner: None }
     }
 
     fn found(&mut self, rule: Option<u16>, range: TextRange, name: &str) {
@@ -140,6 +142,10 @@ impl<'a, 'p, 'r> Checker<'a, 'p, 'r> {
             self.found(rule, import.range(), shown);
             if rule.is_none() {
                 self.reference(&[whole], alias.range());
+                // `from string import _re` reads an attribute as `string._re` does.
+                let lookup = self.policy.lookup();
+                let rule = lookup.attribute(name).or_else(|| lookup.module_attribute(name));
+                self.found(rule, alias.range(), name);
             }
         }
     }

@@ -44,7 +44,7 @@ pub(crate) enum Mount {
 }
 
 impl Mount {
-    fn takes(&self, request: &Request) -> bool {
+    pub(crate) fn takes(&self, request: &Request) -> bool {
         let path = request.uri().path();
         match self {
             Self::Prefix(prefix) => is_below(path, prefix),

@@ -20,6 +20,7 @@ pub use axum::Router;
 pub use facade::native::wire::{EngineRun, check_report, interpretation, run_report};
 pub use http::listen::{ListenError, Server, Tls};
 pub use http::problem::{Code, Problem};
+pub use http::startup::Startup;
 pub use prompt_sandbox::{
     ConversationSandbox, Prompt, PromptError, PromptSandbox, PromptSandboxes, Prompts,
 };

@@ -1,6 +1,6 @@
 //! Metrics for Prometheus: durations, queues, outcomes and ends of sandboxes.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use silica_sessions::{CellEnd, CellObserver, Sessions};
+use silica_sessions::{Admission, CellEnd, CellObserver, Resource, Sessions};
 use silica_store::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -27,6 +27,11 @@ struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Budgeted {
+    resource: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,7 +60,11 @@ pub(crate) struct Metrics {
     queued: Gauge,
     sandboxes: Gauge,
     ready: Gauge,
+    throttled: Gauge,
     ended: Family<Reason, Counter<u64, AtomicU64>>,
+    held: Family<Budgeted, Gauge>,
+    most: Family<Budgeted, Gauge>,
+    refused: Family<Budgeted, Counter<u64, AtomicU64>>,
 }
 
 impl Metrics {
@@ -77,8 +86,15 @@ impl Metrics {
         let (sandboxes, ready) = (Gauge::default(), Gauge::default());
         registry.register("sandboxes_live", "Sandboxes that are there", sandboxes.clone());
         registry.register("pool_depth", "Sandboxes kept ready", ready.clone());
+        let throttled = Gauge::default();
+        let about = "Sandboxes that used their processor time between two cells";
+        registry.register("sandboxes_throttled", about, throttled.clone());
         let ended = Family::default();
         registry.register("sandboxes_ended", "Sandboxes that ended, by reason", ended.clone());
+        let (held, most, refused) = (Family::default(), Family::default(), Family::default());
+        registry.register("budget_held", "What all keys hold, by resource", held.clone());
+        registry.register("budget_most", "The server's budget, by resource", most.clone());
+        registry.register("budget_refused", "Refusals for a full budget", refused.clone());
         Self {
             started_micros: Timestamp::now().as_micros(),
             registry,
@@ -89,7 +105,11 @@ impl Metrics {
             queued,
             sandboxes,
             ready,
+            throttled,
             ended,
+            held,
+            most,
+            refused,
         }
     }
 
@@ -102,6 +122,18 @@ impl Metrics {
         self.durations.get_or_create(&Stage { stage }).observe(took.as_secs_f64());
     }
 
+    fn note_budgets(&self, admission: &Admission) {
+        for resource in Resource::ALL {
+            let budgeted = Budgeted { resource: resource.name() };
+            let gauged = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
+            self.held.get_or_create(&budgeted).set(gauged(admission.held(None, resource)));
+            let most = admission.capacity().budget.of(resource);
+            self.most.get_or_create(&budgeted).set(gauged(most));
+            let refused = self.refused.get_or_create(&budgeted);
+            refused.inner().store(admission.refused(resource), Ordering::Relaxed);
+        }
+    }
+
     /// Everything, in the text form.
     pub(crate) fn text(&self, sessions: &Sessions) -> String {
         let load = sessions.admission().load(None);
@@ -109,9 +141,12 @@ impl Metrics {
         self.queued.set(load.queued as i64);
         self.sandboxes.set(load.sandboxes as i64);
         self.ready.set(sessions.engine().ready_count() as i64);
+        let throttled = sessions.all().iter().filter(|session| session.is_throttled()).count();
+        self.throttled.set(throttled as i64);
+        self.note_budgets(sessions.admission());
         for (reason, count) in sessions.statistics().ended() {
             let counter = self.ended.get_or_create(&Reason { reason });
-            counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+            counter.inner().store(count, Ordering::Relaxed);
         }
         let mut text = String::new();
         // Writing to a string cannot fail.

@@ -2,11 +2,10 @@
 //!
 //! A sandbox is created while the model answers. It ends with its request, unless a conversation goes on in it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silica_engine::{ChangedFile, GuestPath, HeadTail};
+use silica_engine::{CellSetup, ChangedFile, GuestPath};
 use silica_interpret::{
     EventSink, InterpretError, OutputFile, PromptEvent, PromptRequest, PromptService,
     RequestSandbox, RunError, RunResult, Runner, SandboxHandle, SandboxProvider, WrittenFile,
@@ -174,7 +173,7 @@ impl PromptSandbox {
         let request = CellRequest {
             code: code.clone().into(),
             kernel: None,
-            environment: BTreeMap::new(),
+            setup: CellSetup::default(),
             timeout: Some(self.timeout_max.min(time_max)),
             policy: self.policy.clone(),
         };
@@ -283,13 +282,12 @@ fn prompt_event(event: LogEvent) -> Option<PromptEvent> {
 
 fn run_result(end: &CellEnd) -> RunResult {
     let report = &end.report;
-    let text = |kept: &HeadTail| String::from_utf8_lossy(&kept.clone().into_bytes()).into_owned();
     let written = |file: &ChangedFile| WrittenFile { path: file.path.clone(), size: file.size };
     RunResult {
         outcome: report.outcome,
         message: report.outcome.explain(&end.limits, field),
-        stdout: text(&report.stdout),
-        stderr: text(&report.stderr),
+        stdout: report.stdout.to_string(),
+        stderr: report.stderr.to_string(),
         results: report.results.clone(),
         error: report.error.clone(),
         written: end.files.created.iter().chain(&end.files.changed).map(written).collect(),

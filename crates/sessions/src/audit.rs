@@ -6,11 +6,12 @@ use silica_engine::{Changes, HeadTail};
 use silica_policy::Finding;
 use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::{Activity, Begin, Finish, Output, RecordedFile, RecordedUsage, Ticket};
-use silica_store::{Digest, ExecutionId, Store, StoreError, Write};
+use silica_store::{Digest, ExecutionId, StoreError, Write};
 
 use crate::approval::CheckResult;
 use crate::cell::CellEnd;
 use crate::command::{CommandEnded, CommandInvocation};
+use crate::error::SessionError;
 use crate::session::{Purpose, Session, UsageSample};
 
 /// Records that a command begins. It must not start before the write is done.
@@ -18,9 +19,9 @@ pub(crate) fn begin_command(
     session: &Session,
     line: &CommandInvocation,
     limits: &Limits,
-) -> Result<Write<Ticket>, StoreError> {
+) -> Result<Write<Ticket>, SessionError> {
     let begin = begin(session, Activity::Command, &line.display(), limits)?;
-    Ok(session.services.store.audit().begin(&begin))
+    within_quota(session, session.services.store.audit().begin(&begin))
 }
 
 /// Records that a cell begins. It must not run before the write is done.
@@ -29,12 +30,19 @@ pub(crate) fn begin_cell(
     code: &str,
     limits: &Limits,
     checked: &CheckResult,
-) -> Result<Write<Ticket>, StoreError> {
+) -> Result<Write<Ticket>, SessionError> {
     let begin = checked_cell(session, code, limits, checked)?;
-    Ok(session.services.store.audit().begin(&begin))
+    within_quota(session, session.services.store.audit().begin(&begin))
 }
 
-/// Records that a cell begins that a person approved. It must not run before the write is done.
+/// Refuses an execution whose record is more than its owner may have recorded now.
+fn within_quota(session: &Session, begin: Write<Ticket>) -> Result<Write<Ticket>, SessionError> {
+    session.services.admission.record(session.tenant(), begin.bytes())?;
+    Ok(begin)
+}
+
+/// Records that a cell begins that a person approved. It must not run before the write is done. It is recorded even
+/// if its owner has used up the quota meanwhile.
 pub(crate) fn begin_approved_cell(
     session: &Session,
     code: &str,
@@ -47,7 +55,9 @@ pub(crate) fn begin_approved_cell(
     let by = approval.decided_by.as_ref().map(ToString::to_string);
     begin.details.insert("approved_by".to_owned(), by.unwrap_or_default());
     begin.details.insert("approved_sha256".to_owned(), approval.sha256.to_string());
-    Ok(session.services.store.audit().begin(&begin))
+    let begin = session.services.store.audit().begin(&begin);
+    session.services.admission.charge_record(session.tenant(), begin.bytes());
+    Ok(begin)
 }
 
 fn checked_cell(
@@ -80,8 +90,10 @@ fn begin(
 
 /// Records how an execution ended, together with the next write. If that fails, the audit log says what is
 /// true: that the execution is not finished.
-pub(crate) fn finish(store: &Store, ticket: Ticket, finish: &Finish) {
-    store.audit().finish(ticket, finish).put_aside(|error| {
+pub(crate) fn finish(session: &Session, ticket: Ticket, finish: &Finish) {
+    let finish = session.services.store.audit().finish(ticket, finish);
+    session.services.admission.charge_record(session.tenant(), finish.bytes());
+    finish.put_aside(|error| {
         let error = &error as &dyn std::error::Error;
         tracing::error!(error, "the end of an execution could not be recorded");
     });
@@ -111,8 +123,9 @@ pub(crate) fn of_command(end: &CommandEnded) -> Finish {
 }
 
 fn output(stdout: &HeadTail, stderr: &HeadTail) -> Output {
-    let kept = [stdout.clone().into_bytes(), stderr.clone().into_bytes()].concat();
-    Output { sha256: Digest::of(&kept), stdout_bytes: stdout.total(), stderr_bytes: stderr.total() }
+    let pieces = [stdout.pieces(), stderr.pieces()];
+    let sha256 = Digest::of_pieces(pieces.iter().flatten());
+    Output { sha256, stdout_bytes: stdout.total(), stderr_bytes: stderr.total() }
 }
 
 fn changed_files(changes: &Changes) -> Vec<RecordedFile> {

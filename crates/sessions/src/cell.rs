@@ -4,13 +4,12 @@ mod end;
 mod output;
 mod submit;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use silica_domain::{CellId, KernelId, Limits};
-use silica_engine::{CellReport, Changes, Control};
+use silica_engine::{CellReport, CellSetup, Changes, Control};
 use silica_policy::{CheckedCode, PolicyChoice};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::{StoreError, Timestamp};
@@ -19,6 +18,7 @@ use tokio::sync::{SetOnce, mpsc};
 use crate::approval::CheckResult;
 use crate::error::SessionError;
 use crate::event_log::{EventLog, LogEvent};
+use crate::kept::{HasOutput, KeptBytes};
 
 pub(crate) use end::{end_unrecorded, give_up, write_end};
 pub(crate) use output::LogWriter;
@@ -33,8 +33,8 @@ pub struct CellRequest {
     pub code: CellCode,
     /// The kernel to run in; `None` is the first kernel of the sandbox.
     pub kernel: Option<KernelId>,
-    /// Environment variables for this cell only, on top of the kernel's.
-    pub environment: BTreeMap<String, String>,
+    /// Environment variables, arguments and the file's name of this cell.
+    pub setup: CellSetup,
     /// The timeout; `None` is the default of the sandbox.
     pub timeout: Option<Duration>,
     /// The policy that checks the code; `None` is the server's default.
@@ -106,6 +106,22 @@ pub struct CellEnd {
     pub lost: Option<String>,
     /// The limits it ran under.
     pub limits: Limits,
+    /// Counts its output and results in the budget of its key; `None` if it has none.
+    pub(crate) _kept: Option<KeptBytes>,
+}
+
+impl CellEnd {
+    /// Returns it without output and results, which then count as left out.
+    fn without_output(&self) -> Self {
+        Self {
+            report: self.report.without_output(),
+            files: self.files.clone(),
+            kernel: self.kernel,
+            lost: self.lost.clone(),
+            limits: self.limits.clone(),
+            _kept: None,
+        }
+    }
 }
 
 /// How far a cell has come.
@@ -143,7 +159,7 @@ pub struct Cell {
     /// Its beginning could not be recorded, so it never runs.
     unrecorded: SetOnce<StoreError>,
     parked: SetOnce<()>,
-    ended: SetOnce<Arc<CellEnd>>,
+    ended: SetOnce<()>,
     controls: mpsc::Sender<Control>,
     /// The timeout with all extensions.
     timeout: Mutex<Duration>,
@@ -196,10 +212,9 @@ impl Cell {
     }
 
     pub(crate) fn set_done(&self, end: Arc<CellEnd>) {
-        let done = CellPhase::Done(Arc::clone(&end));
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = done;
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = CellPhase::Done(end);
         // The error is that it was set before; a cell ends once.
-        let _ = self.ended.set(end);
+        let _ = self.ended.set(());
     }
 
     /// Marks it as waiting for approval; that it waits is in the store.
@@ -252,8 +267,15 @@ impl Cell {
     /// Waits for its end. Fails if its beginning could not be recorded; then the cell never runs.
     pub async fn done(&self) -> Result<Arc<CellEnd>, SessionError> {
         tokio::select! {
-            end = self.ended.wait() => Ok(Arc::clone(end)),
-            error = self.unrecorded.wait() => Err(error.clone().into()),
+            () = self.ended.wait() => {}
+            error = self.unrecorded.wait() => return Err(error.clone().into()),
+        }
+        match self.phase() {
+            CellPhase::Done(end) => Ok(end),
+            // `set_done` sets the phase first, and an ended cell has no other phase after it.
+            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => {
+                Err(SessionError::CellEnded(self.id))
+            }
         }
     }
 
@@ -298,14 +320,18 @@ impl Cell {
         *timeout = total;
         Ok(total)
     }
+}
 
-    /// Returns the bytes of its log and results.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        let results = match self.phase() {
-            CellPhase::Done(end) => end.report.results.iter().map(|bundle| bundle.bytes()).sum(),
-            CellPhase::AwaitingApproval | CellPhase::Queued | CellPhase::Running => 0,
-        };
-        self.log.kept() + results as usize
+impl HasOutput for Cell {
+    fn drop_output(&self) -> bool {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let CellPhase::Done(end) = &*phase else { return false };
+        if Arc::strong_count(end) > 1 || self.log.has_readers() {
+            return false;
+        }
+        *phase = CellPhase::Done(Arc::new(end.without_output()));
+        self.log.shrink(0);
+        true
     }
 }
 

@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use crate::error::SessionError;
 use crate::event_log::{EventLog, LogEvent};
-use crate::session::Session;
+use crate::kept::{HasOutput, KeptBytes};
+use crate::session::Executing;
 
 use pump::Pump;
 
@@ -120,11 +121,29 @@ pub struct CommandEnded {
     /// How it ended.
     pub outcome: CommandOutcome,
     /// The head and the tail of stdout.
-    pub stdout: HeadTail,
+    pub stdout: Arc<HeadTail>,
     /// The head and the tail of stderr.
-    pub stderr: HeadTail,
+    pub stderr: Arc<HeadTail>,
+    /// Whether output was left out because the budget of its key had no room for it.
+    pub keeping_refused: bool,
     /// Wall-clock time.
     pub duration: Duration,
+    /// Counts its output in the budget of its key; `None` if it was dropped.
+    pub(crate) _kept: Option<KeptBytes>,
+}
+
+impl CommandEnded {
+    /// Returns it without output, which then counts as left out.
+    fn without_output(&self) -> Self {
+        Self {
+            outcome: self.outcome,
+            stdout: self.stdout.without_content().into(),
+            stderr: self.stderr.without_content().into(),
+            keeping_refused: true,
+            duration: self.duration,
+            _kept: None,
+        }
+    }
 }
 
 /// How far a command has come.
@@ -158,7 +177,7 @@ pub struct Command {
 impl Command {
     /// Takes over a process that has just been started.
     pub(crate) fn start(
-        session: &Arc<Session>,
+        executing: Executing,
         id: CommandId,
         request: CommandRequest,
         mut process: silica_engine::CommandProcess,
@@ -179,13 +198,17 @@ impl Command {
         });
         command.log.push(LogEvent::Start);
         let pump = Pump {
-            session: Arc::clone(session),
+            session: Arc::clone(executing.session()),
             command: Arc::clone(&command),
+            kept: executing.session().begin_keeping(),
+            log_bytes: 0,
+            keeping_refused: false,
             stdout: HeadTail::new(output_bytes),
             stderr: HeadTail::new(output_bytes),
             started: Instant::now(),
             deadline,
             timed_out: false,
+            _executing: executing,
         };
         tokio::spawn(pump.run(process, ticket));
         command
@@ -261,5 +284,24 @@ impl Command {
         }
         let failed = |error| SessionError::Bad(format!("cannot resize the terminal: {error}"));
         self.handle.resize(size).map_err(failed)
+    }
+}
+
+impl HasOutput for Command {
+    fn drop_output(&self) -> bool {
+        if self.log.has_readers() {
+            return false;
+        }
+        let is_dropped = self.phase.send_if_modified(|phase| match phase {
+            CommandPhase::Done(end) if Arc::strong_count(end) == 1 => {
+                *end = Arc::new(end.without_output());
+                true
+            }
+            CommandPhase::Done(_) | CommandPhase::Running => false,
+        });
+        if is_dropped {
+            self.log.shrink(0);
+        }
+        is_dropped
     }
 }

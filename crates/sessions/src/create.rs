@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use silica_domain::LimitValues;
 use silica_engine::{
-    CreateOptions, Created, EngineError, GuestPath, Input, KernelOrigin, SandboxPlan, Setup,
+    CreateOptions, Created, Engine, EngineError, GuestPath, Input, KernelOrigin, SandboxPlan, Setup,
 };
 use silica_store::sandboxes::NewSandbox;
 use silica_store::{SandboxId, Tenant, limits_json};
@@ -25,6 +25,12 @@ const ENVIRONMENT_BYTES_MAX: usize = 32 * 1024;
 /// The most pairs of metadata, and the most bytes of all names and values together. The store keeps no more.
 const METADATA_PAIRS_MAX: usize = 64;
 const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+/// How long a create waits for another zone if the zone has ended.
+const ZONE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a zone may be noticed after the end of a sandbox in it.
+const ZONE_END_LAG: Duration = Duration::from_millis(100);
 
 /// A request for a sandbox. What is `None` is the server's default.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +110,9 @@ impl Sessions {
             limits: limits_json(&info.limits),
             expires_at: Some(info.expires_at),
         };
-        self.services.store.sandboxes().insert(record).await?;
+        let written = self.services.store.sandboxes().insert(record);
+        self.admission().charge_record(unclaimed.session().tenant(), written.bytes());
+        written.await?;
         let session = unclaimed.claim();
         self.insert(&session);
         self.services.statistics.sandboxes_created.fetch_add(1, Ordering::Relaxed);
@@ -164,32 +172,42 @@ impl Sessions {
         arguments: &[String],
     ) -> Result<Unclaimed, SessionError> {
         let Admitted { id, tenant, purpose, terms, slot, plan, source } = admitted;
-        let mut created = match source {
-            Source::Pool(mut created) => {
-                created.kernel.ready().await?;
-                *created
-            }
-            Source::Build(permit) => {
-                let build = async {
-                    let mut created = self.engine().make(plan).await?;
-                    created.kernel.ready().await?;
-                    Ok::<_, SessionError>(created)
-                };
-                permit.spend(build).await?
-            }
-        };
         let is_default = terms.environment.is_empty() && terms.directory.is_none();
-        if !(is_default && arguments.is_empty()) {
-            let setup = Setup {
-                environment: terms.environment.clone(),
-                arguments: arguments.to_vec(),
-                directory: terms.directory.clone(),
-            };
-            created.kernel.set_up(&setup).await?;
-        }
+        let setup = (!(is_default && arguments.is_empty())).then(|| Setup {
+            environment: terms.environment.clone(),
+            arguments: arguments.to_vec(),
+            directory: terms.directory.clone(),
+        });
+        let created = self.build(&tenant, plan, source, setup.as_ref()).await?;
         let new = NewSession { id, tenant, purpose, terms, slot, created };
         let session = Session::start(new, self.services.clone());
         Ok(Unclaimed::new(self, session))
+    }
+
+    /// Builds a sandbox, or takes the ready one, and sets its interpreter up. If the zone ends meanwhile, waits for
+    /// another and tries again.
+    async fn build(
+        &self,
+        tenant: &Tenant,
+        plan: SandboxPlan,
+        mut source: Source,
+        setup: Option<&Setup>,
+    ) -> Result<Created, SessionError> {
+        let until = Instant::now() + ZONE_PATIENCE;
+        loop {
+            let engine = self.live_engine(until).await?;
+            let built = build_in(&engine, plan.clone(), source, setup).await;
+            let may_be_zone = matches!(
+                &built,
+                Err(SessionError::Engine(_) | SessionError::Kernel(_) | SessionError::Zone(_))
+            );
+            // The end of a zone may be noticed a moment after the end of what was in it.
+            let ended = tokio::time::timeout(ZONE_END_LAG, engine.ended());
+            if !may_be_zone || Instant::now() >= until || ended.await.is_err() {
+                return built;
+            }
+            source = Source::Build(self.admission().creating(tenant).await);
+        }
     }
 
     /// Fills a request up with the server's defaults, and checks it against the server's maxima.
@@ -227,6 +245,33 @@ impl Sessions {
             timeout_max: options.timeout_max,
         })
     }
+}
+
+/// Builds a sandbox, or takes the ready one, and waits until its interpreter is set up.
+async fn build_in(
+    engine: &Engine,
+    plan: SandboxPlan,
+    source: Source,
+    setup: Option<&Setup>,
+) -> Result<Created, SessionError> {
+    let mut created = match source {
+        Source::Pool(mut created) => {
+            created.kernel.ready().await?;
+            *created
+        }
+        Source::Build(permit) => {
+            let build = async {
+                let mut created = engine.make(plan).await?;
+                created.kernel.ready().await?;
+                Ok::<_, SessionError>(created)
+            };
+            permit.spend(build).await?
+        }
+    };
+    if let Some(setup) = setup {
+        created.kernel.set_up(setup).await?;
+    }
+    Ok(created)
 }
 
 /// Checks a time that a client asks for. `field` is its name in requests.

@@ -29,26 +29,37 @@ enum Record {
     Missing,
 }
 
+impl Record {
+    fn of(session: &Session) -> Self {
+        match session.purpose {
+            Purpose::Session => Self::Exists,
+            Purpose::SingleRun => Self::Missing,
+        }
+    }
+}
+
 impl Sessions {
     /// Ends a session; returns when all its resources are released. If another task ends it already,
     /// waits until it is removed from the live sessions.
     pub async fn end(&self, session: &Arc<Session>, reason: EndReason) {
-        let record = match session.purpose {
-            Purpose::Session => Record::Exists,
-            Purpose::SingleRun => Record::Missing,
-        };
-        if let Some(_releasing) = self.stop(session, reason, record).await {
+        if let Some(_releasing) = self.stop(session, reason, Record::of(session)).await {
             session.release().await;
         }
     }
 
-    /// Ends a session for its owner; returns when nothing in it runs and it cannot be found any more. Its
-    /// resources are released in the background.
+    /// Ends a session for its owner, as soon as nothing in it runs.
     pub async fn delete(self: &Arc<Self>, session: Arc<Session>) {
+        self.end_soon(session, EndReason::Deleted).await;
+    }
+
+    /// Ends a session; returns when nothing in it runs and it cannot be found any more. Its resources are released in
+    /// the background.
+    pub(crate) async fn end_soon(self: &Arc<Self>, session: Arc<Session>, reason: EndReason) {
         let sessions = Arc::clone(self);
+        let record = Record::of(&session);
         // In a task of its own, so that a client that leaves does not keep the session alive.
         let stopped = tokio::spawn(async move {
-            let stopped = sessions.stop(&session, EndReason::Deleted, Record::Exists).await;
+            let stopped = sessions.stop(&session, reason, record).await;
             if let Some(releasing) = stopped {
                 tokio::spawn(async move {
                     session.release().await;

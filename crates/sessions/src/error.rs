@@ -106,6 +106,9 @@ pub enum SessionError {
     /// The zone did not answer.
     #[error("the sandbox could not be reached")]
     Zone(#[source] TierError),
+    /// The zone has ended, and another was not started in time.
+    #[error("no sandbox can be created: the zone process has ended and is being replaced")]
+    NoZone,
     /// The store failed. Nothing runs that is not recorded.
     #[error("the operation could not be recorded")]
     Store(#[from] StoreError),

@@ -20,6 +20,9 @@ use tokio::sync::Notify;
 /// client did not receive when its connection broke is still here when it reconnects.
 pub const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// The most bytes of a log whose key has no budget left. An attached reader still misses nothing.
+pub(crate) const LOG_BYTES_LEAST: usize = 2 * AHEAD_BYTES_MAX as usize;
+
 /// How many bytes a writer may be ahead of the slowest reader.
 const AHEAD_BYTES_MAX: u64 = LOG_BYTES_MAX as u64 / 8;
 
@@ -61,7 +64,9 @@ pub enum OutputText {
 }
 
 impl OutputText {
-    fn len(&self) -> usize {
+    /// Returns its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "output is never empty")]
+    pub fn len(&self) -> usize {
         match self {
             Self::Utf8(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
@@ -75,9 +80,10 @@ impl LogEvent {
         EVENT_BYTES
             + match self {
                 Self::Stdout(text) | Self::Stderr(text) => text.len(),
-                Self::Approval(_) | Self::Start | Self::Result(_) | Self::Error(_) | Self::Done => {
-                    0
+                Self::Error(error) => {
+                    error.value.len() + error.traceback.iter().map(String::len).sum::<usize>()
                 }
+                Self::Approval(_) | Self::Start | Self::Result(_) | Self::Done => 0,
             }
     }
 }
@@ -98,9 +104,11 @@ pub struct EventLog {
     grown: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     events: VecDeque<LogEvent>,
+    /// The most bytes of all kept events.
+    bytes_max: usize,
     /// The number of the first kept event, counted from 0.
     first: u64,
     kept: usize,
@@ -109,6 +117,21 @@ struct Inner {
     readers: HashMap<u64, Progress>,
     next_reader: u64,
     writer: Option<Waker>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            events: VecDeque::new(),
+            bytes_max: LOG_BYTES_MAX,
+            first: 0,
+            kept: 0,
+            total: 0,
+            readers: HashMap::new(),
+            next_reader: 0,
+            writer: None,
+        }
+    }
 }
 
 /// How far a reader has come.
@@ -131,6 +154,15 @@ impl Inner {
         slowest.map_or(0, |read| self.total - read.min(self.total))
     }
 
+    /// Drops the oldest events beyond `bytes_max`, but for the last.
+    fn trim(&mut self) {
+        while self.kept > self.bytes_max && self.events.len() > 1 {
+            let dropped = self.events.pop_front().map_or(0, |event| event.cost());
+            self.kept -= dropped;
+            self.first += 1;
+        }
+    }
+
     fn is_done(&self) -> bool {
         matches!(self.events.back(), Some(LogEvent::Done))
     }
@@ -142,20 +174,30 @@ impl EventLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event, and drops the oldest ones beyond `LOG_BYTES_MAX`.
-    pub(crate) fn push(&self, event: LogEvent) {
+    /// Adds an event, and drops the oldest ones beyond what may be kept. Returns the bytes that are kept.
+    pub(crate) fn push(&self, event: LogEvent) -> usize {
         let mut inner = self.lock();
         let cost = event.cost();
         inner.total += cost as u64;
         inner.kept += cost;
         inner.events.push_back(event);
-        while inner.kept > LOG_BYTES_MAX && inner.events.len() > 1 {
-            let dropped = inner.events.pop_front().map_or(0, |event| event.cost());
-            inner.kept -= dropped;
-            inner.first += 1;
-        }
+        inner.trim();
+        let kept = inner.kept;
         drop(inner);
         self.grown.notify_waiters();
+        kept
+    }
+
+    /// Keeps at most so many bytes from now on, and the last event. Later readers get a gap for the others.
+    pub(crate) fn shrink(&self, bytes_max: usize) {
+        let mut inner = self.lock();
+        inner.bytes_max = inner.bytes_max.min(bytes_max);
+        inner.trim();
+    }
+
+    /// Returns whether a client is reading it.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.lock().readers.values().any(|progress| progress.attached)
     }
 
     /// Returns whether the writer may go on without waiting for a reader.
@@ -171,11 +213,6 @@ impl EventLog {
         }
         inner.writer = Some(context.waker().clone());
         Poll::Pending
-    }
-
-    /// Returns the bytes of the kept events.
-    pub(crate) fn kept(&self) -> usize {
-        self.lock().kept
     }
 
     /// Attaches a reader that begins after the event with number `after`; 0 for all events.
@@ -273,44 +310,4 @@ impl Drop for LogReader {
             writer.wake();
         }
     }
-}
-
-/// Decodes chunks of bytes as UTF-8. A character that is split over two chunks is kept until its rest comes.
-#[derive(Debug, Default)]
-pub(crate) struct Decoder {
-    rest: Vec<u8>,
-}
-
-impl Decoder {
-    /// Returns the text of a chunk; invalid bytes are replaced.
-    pub(crate) fn text(&mut self, bytes: &[u8]) -> String {
-        if self.rest.is_empty()
-            && let Ok(text) = std::str::from_utf8(bytes)
-        {
-            return text.to_owned();
-        }
-        self.rest.extend_from_slice(bytes);
-        let cut = incomplete_tail(&self.rest);
-        let tail = self.rest.split_off(self.rest.len() - cut);
-        let whole = std::mem::replace(&mut self.rest, tail);
-        String::from_utf8_lossy(&whole).into_owned()
-    }
-
-    /// Returns what is left at the end of the stream.
-    pub(crate) fn finish(&mut self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned()
-    }
-}
-
-/// Returns how many bytes at the end begin a character that could still be completed.
-fn incomplete_tail(bytes: &[u8]) -> usize {
-    for length in 1..=bytes.len().min(3) {
-        let tail = &bytes[bytes.len() - length..];
-        match std::str::from_utf8(tail) {
-            Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => return length,
-            Ok(_) => return 0,
-            Err(_) => {}
-        }
-    }
-    0
 }

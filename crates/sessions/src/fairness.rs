@@ -6,9 +6,10 @@
 //! permits are reserved for keys that hold none, so that cells which run for hours do not delay it either.
 
 mod bucket;
+mod budget;
 mod semaphore;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,10 @@ use std::time::{Duration, Instant};
 use silica_store::Tenant;
 
 use bucket::Bucket;
-pub(crate) use semaphore::Permit;
+pub(crate) use budget::BudgetHolder;
+use budget::Ledger;
+pub use budget::{Budget, Reservation, Resource};
+pub use semaphore::Permit;
 use semaphore::{FairSemaphore, PermitBounds};
 
 /// When to try again if there are too many sandboxes.
@@ -26,6 +30,13 @@ const SANDBOX_RETRY: Duration = Duration::from_secs(5);
 
 /// When to try again if the queue is full.
 const QUEUE_RETRY: Duration = Duration::from_secs(1);
+
+/// How long a transfer waits for others of its key to end.
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest time for which a request above the rate of its key is delayed rather than refused. A client that waits
+/// for each response is only slowed down.
+const RATE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The quota of one key.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +55,12 @@ pub struct Quota {
     pub upload_bytes_per_minute: u64,
     /// Bytes of output in a minute.
     pub output_bytes_per_minute: u64,
+    /// Bytes of records in the audit log and of its sandboxes in a minute.
+    pub audit_bytes_per_minute: u64,
     /// Processor seconds in a minute; 0 for no limit.
     pub cpu_seconds_per_minute: u64,
+    /// What it may hold at a time.
+    pub budget: Budget,
 }
 
 /// The capacity of the server.
@@ -61,6 +76,8 @@ pub struct Capacity {
     pub sandboxes: usize,
     /// Sandboxes and interpreters that are being created; one key may create half of them.
     pub creating: usize,
+    /// What all keys together may hold at a time.
+    pub budget: Budget,
 }
 
 /// Why a request was not admitted.
@@ -111,6 +128,9 @@ struct Shared {
     cells: FairSemaphore,
     /// Permits to create a sandbox or an interpreter.
     creating: FairSemaphore,
+    /// Permits to transfer a file, an archive or a long response.
+    transfers: FairSemaphore,
+    ledger: Ledger,
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +147,7 @@ struct Key {
     requests: Bucket,
     upload: Bucket,
     output: Bucket,
+    audit: Bucket,
     cpu: Bucket,
 }
 
@@ -138,8 +159,24 @@ impl Key {
             requests: Bucket::new(quota.request_burst, quota.requests_per_second, now),
             upload: Bucket::per_minute(quota.upload_bytes_per_minute, now),
             output: Bucket::per_minute(quota.output_bytes_per_minute, now),
+            audit: Bucket::per_minute(quota.audit_bytes_per_minute, now),
             cpu: Bucket::per_minute(quota.cpu_seconds_per_minute, now),
         }
+    }
+}
+
+impl Key {
+    /// Takes bytes of records, or refuses.
+    fn take_record(
+        &mut self,
+        bytes: u64,
+        quota: &Quota,
+        now: Instant,
+    ) -> Result<(), AdmissionError> {
+        let what = "bytes of audit records per minute";
+        let most = quota.audit_bytes_per_minute;
+        let taken = self.audit.take(bytes as f64, now);
+        taken.map_err(|retry| AdmissionError::Quota { what, most, retry })
     }
 }
 
@@ -167,9 +204,68 @@ impl Admission {
             per_key: capacity.creating.div_ceil(2),
             reserved: capacity.creating.div_ceil(4),
         });
+        let count = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
+        let transfers = FairSemaphore::new(PermitBounds {
+            total: count(capacity.budget.transfers),
+            per_key: count(quota.budget.transfers),
+            reserved: count(capacity.budget.transfers).div_ceil(4),
+        });
+        let ledger = Ledger::new(quota.budget, capacity.budget);
         let closed = false.into();
         let state = Mutex::default();
-        Self(Arc::new(Shared { quota, capacity, closed, state, cells, creating }))
+        Self(Arc::new(Shared {
+            quota,
+            capacity,
+            closed,
+            state,
+            cells,
+            creating,
+            transfers,
+            ledger,
+        }))
+    }
+
+    /// Returns the capacity of the server.
+    pub fn capacity(&self) -> &Capacity {
+        &self.0.capacity
+    }
+
+    /// Returns an empty hold on a budget of a key.
+    pub fn hold(&self, tenant: &Tenant, resource: Resource) -> Reservation {
+        self.0.ledger.hold(tenant, resource)
+    }
+
+    /// Returns how much of a resource is held: by everyone, or by one key.
+    pub fn held(&self, tenant: Option<&Tenant>, resource: Resource) -> u64 {
+        match resource {
+            Resource::Transfers => self.0.transfers.held(tenant) as u64,
+            Resource::InFlightBytes | Resource::KeptBytes | Resource::Connections => {
+                self.0.ledger.held(tenant, resource)
+            }
+        }
+    }
+
+    /// Returns how often a part of a budget was refused since the start.
+    pub fn refused(&self, resource: Resource) -> u64 {
+        self.0.ledger.refused(resource)
+    }
+
+    /// Counts a refusal of a part of a budget.
+    pub(crate) fn note_refusal(&self, resource: Resource) {
+        self.0.ledger.note_refusal(resource);
+    }
+
+    /// Returns the key that holds the most of a resource.
+    pub(crate) fn largest_holder(&self, resource: Resource) -> Option<Tenant> {
+        self.0.ledger.largest(resource)
+    }
+
+    /// Waits for a permit to transfer a file, an archive or a long response.
+    pub async fn transfer(&self, tenant: &Tenant) -> Result<Permit, AdmissionError> {
+        let permit = self.0.transfers.acquire(tenant);
+        tokio::time::timeout(TRANSFER_PATIENCE, permit)
+            .await
+            .map_err(|_| self.0.ledger.refuse(Resource::Transfers))
     }
 
     /// Returns the quota of each key.
@@ -213,10 +309,18 @@ impl Admission {
         self.0.creating.acquire(tenant).await
     }
 
-    /// Counts a request of a key.
-    pub fn request(&self, tenant: &Tenant) -> Result<(), AdmissionError> {
+    /// Counts a request of a key. One that comes a little too early is delayed.
+    pub async fn request(&self, tenant: &Tenant) -> Result<(), AdmissionError> {
         let now = Instant::now();
-        self.0.with_key(tenant, |key| key.requests.take(1.0, now).map_err(AdmissionError::Rate))
+        let taken = self.0.with_key(tenant, |key| key.requests.take_soon(1.0, RATE_PATIENCE, now));
+        match taken {
+            Ok(Duration::ZERO) => Ok(()),
+            Ok(delay) => {
+                tokio::time::sleep(delay).await;
+                Ok(())
+            }
+            Err(retry) => Err(AdmissionError::Rate(retry)),
+        }
     }
 
     /// Counts uploaded bytes.
@@ -237,6 +341,20 @@ impl Admission {
             key.output.charge(output_bytes as f64, now);
             key.cpu.charge(cpu.as_secs_f64(), now);
         });
+    }
+
+    /// Counts bytes that are about to be recorded for a key. What must be recorded in any case is counted by
+    /// [`Admission::charge_record`].
+    pub fn record(&self, tenant: &Tenant, bytes: u64) -> Result<(), AdmissionError> {
+        let now = Instant::now();
+        let quota = &self.0.quota;
+        self.0.with_key(tenant, |key| key.take_record(bytes, quota, now))
+    }
+
+    /// Charges a key for bytes that were recorded. If they are more than its quota, its next executions are refused.
+    pub fn charge_record(&self, tenant: &Tenant, bytes: u64) {
+        let now = Instant::now();
+        self.0.with_key(tenant, |key| key.audit.charge(bytes as f64, now));
     }
 
     fn slot(&self, tenant: &Tenant, kind: SlotKind) -> QuotaSlot {
@@ -263,6 +381,7 @@ impl Admission {
             let what = "sandboxes of one key";
             return Err(AdmissionError::Quota { what, most, retry: SANDBOX_RETRY });
         }
+        key.take_record(0, &shared.quota, Instant::now())?;
         key.sandboxes += 1;
         state.sandboxes += 1;
         Ok(self.slot(tenant, SlotKind::Sandbox))
@@ -289,6 +408,7 @@ impl Admission {
         let what = "output bytes per minute";
         let most = quota.output_bytes_per_minute;
         key.output.take(0.0, now).map_err(|retry| AdmissionError::Quota { what, most, retry })?;
+        key.take_record(0, quota, now)?;
         key.queued += 1;
         state.queued += 1;
         Ok(QueueSlot(self.slot(tenant, SlotKind::Queue)))

@@ -5,12 +5,11 @@
 mod lifecycle;
 mod task;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use silica_domain::{CellId, KernelId, Limits};
-use silica_engine::{Control, Kernel, Setup};
+use silica_engine::{CellSetup, Control, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
@@ -67,7 +66,7 @@ pub struct KernelInfo {
 pub(crate) struct Job {
     pub(crate) cell: Arc<Cell>,
     pub(crate) code: String,
-    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) setup: CellSetup,
     pub(crate) limits: Limits,
     pub(crate) controls: mpsc::Receiver<Control>,
     pub(crate) slot: QueueSlot,

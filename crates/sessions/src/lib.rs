@@ -11,12 +11,15 @@ mod audit;
 mod busy_poll;
 mod cell;
 mod command;
+mod cpu_shares;
 mod create;
 mod ending;
 mod error;
 mod event_log;
 mod fairness;
+mod kept;
 mod kernel;
+mod revocation;
 mod run_once;
 mod session;
 mod sessions;
@@ -30,11 +33,14 @@ pub use command::{
 pub use create::SandboxRequest;
 pub use error::SessionError;
 pub use event_log::{EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
-pub use fairness::{Admission, AdmissionError, Capacity, Load, Quota};
+pub use fairness::{
+    Admission, AdmissionError, Budget, Capacity, Load, Permit, Quota, Reservation, Resource,
+};
 pub use kernel::{KernelInfo, KernelPhase};
-pub use run_once::{RunReport, RunRequest};
+pub use run_once::{RunEnd, RunReport, RunRequest};
 pub use session::{
-    EndReason, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo, UsageSample,
+    EndReason, FileChange, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo,
+    UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
 pub use statistics::{CellObserver, Statistics};

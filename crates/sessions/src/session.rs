@@ -1,13 +1,15 @@
 //! A live sandbox of one owner: what it was made with, what is in it, whether it can be used.
 
+mod activity;
 mod files;
+mod inside;
 mod life;
 mod usage;
 mod watcher;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
@@ -19,10 +21,13 @@ use crate::cell::Cell;
 use crate::command::Command;
 use crate::error::SessionError;
 use crate::fairness::QuotaSlot;
+use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
 use crate::sessions::Services;
 
-pub use files::ReadOnlyFiles;
+use activity::Activity;
+pub(crate) use activity::Executing;
+pub use files::{FileChange, ReadOnlyFiles};
 pub use life::{EndReason, LifeChange};
 use usage::Samples;
 pub use usage::UsageSample;
@@ -34,9 +39,6 @@ pub(crate) const KERNELS_MAX: usize = 16;
 
 /// The most cells, and the most commands, that are kept after their end.
 pub(crate) const KEPT_MAX: usize = 100;
-
-/// The most bytes of output and results of all kept cells together.
-pub(crate) const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What a sandbox was made with. A copy of the sandbox would be made with a clone of this.
 #[derive(Clone, Debug)]
@@ -59,7 +61,8 @@ pub(crate) struct SandboxTerms {
 pub(crate) enum Purpose {
     /// Clients find it by its id, and its record outlives it.
     Session,
-    /// It runs one cell of one request. Clients cannot find it, and only the cell is recorded.
+    /// It runs one cell of one request. Clients find it only if that waits for a person, and only the
+    /// cell is recorded.
     SingleRun,
 }
 
@@ -112,6 +115,7 @@ pub struct Session {
     pub(crate) sandbox: Sandbox,
     pub(crate) services: Services,
     created_at: Timestamp,
+    activity: Activity,
     /// Cells that were submitted, whether they ran or not; numbers the cells.
     pub(crate) cells_submitted: AtomicU64,
     pub(crate) cells_run: AtomicU64,
@@ -134,8 +138,6 @@ pub(crate) struct Items {
     pub(crate) kernels: Vec<Arc<KernelHandle>>,
     pub(crate) next_kernel: u64,
     pub(crate) cells: VecDeque<Arc<Cell>>,
-    /// Bytes of output and results of the cells that have ended.
-    pub(crate) kept_bytes: usize,
     pub(crate) commands: VecDeque<Arc<Command>>,
     pub(crate) next_command: u64,
     /// At most `WATCHES_MAX`, since each holds a permit of the semaphore `watches`.
@@ -154,7 +156,6 @@ impl Items {
             kernels: Vec::new(),
             next_kernel: 1,
             cells: VecDeque::new(),
-            kept_bytes: 0,
             commands: VecDeque::new(),
             next_command: 1,
             watchers: Vec::new(),
@@ -181,6 +182,7 @@ impl Session {
             sandbox,
             services,
             created_at,
+            activity: Activity::new(),
             cells_submitted: 0.into(),
             cells_run: 0.into(),
             files_changed: Arc::new(snapshot.is_none().into()),
@@ -235,6 +237,19 @@ impl Session {
         }
         self.lock().last_used = Instant::now();
         Ok(())
+    }
+
+    /// Begins to count what a cell or command keeps for clients.
+    pub(crate) fn begin_keeping(&self) -> KeptBytes {
+        self.services.kept.begin(&self.tenant)
+    }
+
+    /// Notes that a cell or command has ended: its output may be dropped when the budget of its key is used up.
+    pub(crate) fn may_drop_output(&self, ended: Weak<dyn HasOutput>) {
+        // The output of a single run goes with its response.
+        if self.purpose == Purpose::Session {
+            self.services.kept.ended(&self.tenant, ended);
+        }
     }
 
     /// Returns what clients see of it.

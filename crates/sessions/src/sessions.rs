@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use silica_domain::LimitValues;
 use silica_engine::Engine;
@@ -10,13 +10,16 @@ use silica_store::audit::Audit;
 use silica_store::keys::Keys;
 use silica_store::sandboxes::{SandboxRecord, Sandboxes};
 use silica_store::{SandboxId, Store, Tenant, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::approval::{Review, ReviewOptions};
+use crate::cpu_shares::share_loop;
 use crate::create::check_seconds;
 use crate::ending::expire_loop;
 use crate::error::SessionError;
 use crate::fairness::{Admission, Capacity, Quota};
+use crate::kept::KeptOutput;
+use crate::revocation::revoke_loop;
 use crate::session::{LifeChange, Purpose, Session};
 use crate::statistics::Statistics;
 
@@ -54,8 +57,11 @@ pub struct SessionsOptions {
 pub(crate) struct Services {
     pub(crate) store: Store,
     pub(crate) admission: Admission,
+    pub(crate) kept: KeptOutput,
     pub(crate) review: Review,
     pub(crate) statistics: Arc<Statistics>,
+    /// Notified when a session becomes active.
+    pub(crate) cpu_changed: Arc<Notify>,
 }
 
 /// Sessions by id. Single runs are apart: no client can find them, but they end with the server.
@@ -68,7 +74,7 @@ struct Live {
 /// The live sessions of a server, with the engine and the store that they use.
 #[derive(Debug)]
 pub struct Sessions {
-    engine: Mutex<Arc<Engine>>,
+    engine: watch::Sender<Arc<Engine>>,
     options: SessionsOptions,
     pub(crate) services: Services,
     live: Mutex<Live>,
@@ -88,31 +94,49 @@ impl Sessions {
         if lost > 0 {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
+        let admission = Admission::new(options.quota.clone(), options.capacity);
         let services = Services {
-            admission: Admission::new(options.quota.clone(), options.capacity),
+            kept: KeptOutput::new(admission.clone()),
+            admission,
             review: Review::new(options.review.clone(), store.clone()),
             statistics: Arc::default(),
+            cpu_changed: Arc::default(),
             store,
         };
         let sessions = Arc::new(Self {
-            engine: Mutex::new(Arc::new(engine)),
+            engine: watch::Sender::new(Arc::new(engine)),
             options,
             services,
             live: Mutex::default(),
             releasing: watch::Sender::new(0),
         });
         tokio::spawn(expire_loop(Arc::downgrade(&sessions)));
+        tokio::spawn(revoke_loop(Arc::downgrade(&sessions)));
+        tokio::spawn(share_loop(Arc::downgrade(&sessions)));
         Ok(sessions)
     }
 
     /// Returns the current engine. Its zone may have died.
     pub fn engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.engine.borrow())
+    }
+
+    /// Returns an engine whose zone lives; waits until `until` for one that replaces a dead zone.
+    pub(crate) async fn live_engine(&self, until: Instant) -> Result<Arc<Engine>, SessionError> {
+        let engine = self.engine();
+        if engine.is_alive() {
+            return Ok(engine);
+        }
+        let mut engines = self.engine.subscribe();
+        let replaced = engines.wait_for(|engine| engine.is_alive());
+        let replaced = tokio::time::timeout_at(until.into(), replaced).await;
+        let engine = replaced.ok().and_then(Result::ok).map(|engine| Arc::clone(&engine));
+        engine.ok_or(SessionError::NoZone)
     }
 
     /// Replaces an engine whose zone has died. The new one is closed at once if the server is shutting down.
     pub async fn replace_engine(&self, engine: Arc<Engine>) {
-        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&engine);
+        self.engine.send_replace(Arc::clone(&engine));
         // The shutdown may have closed the old engine just before it was replaced.
         if !self.is_open() {
             engine.close().await;
@@ -159,13 +183,25 @@ impl Sessions {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn insert(&self, session: &Arc<Session>) {
+    pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) {
+        {
+            let mut live = self.lock();
+            let map = match session.purpose {
+                Purpose::Session => &mut live.sessions,
+                Purpose::SingleRun => &mut live.single_runs,
+            };
+            map.insert(session.id().clone(), Arc::clone(session));
+        }
+        self.services.cpu_changed.notify_one();
+        // The key may have been revoked while the sandbox was made, when it could not be found yet.
+        self.end_if_revoked(session);
+    }
+
+    /// Lets the owner of a single run find it, as any other session.
+    pub(crate) fn publish(&self, session: &Arc<Session>) {
         let mut live = self.lock();
-        let map = match session.purpose {
-            Purpose::Session => &mut live.sessions,
-            Purpose::SingleRun => &mut live.single_runs,
-        };
-        map.insert(session.id().clone(), Arc::clone(session));
+        live.single_runs.remove(session.id());
+        live.sessions.insert(session.id().clone(), Arc::clone(session));
     }
 
     pub(crate) fn remove(&self, id: &SandboxId) {

@@ -13,8 +13,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::audit::{Note, append_note};
+use crate::audit::{ChainKey, Note, append_note};
 use crate::error::Failure;
+use crate::keys::is_revoked;
 use crate::{
     ApprovalId, Digest, IdError, Read, SandboxId, Store, StoreError, Tenant, Timestamp, Write,
 };
@@ -195,6 +196,8 @@ pub enum Asked {
     Waits(Box<ApprovalRecord>),
     /// So many are pending already, of this key or of all.
     TooMany(usize),
+    /// The key of the sandbox's owner is revoked.
+    Revoked,
 }
 
 /// The approvals of a store.
@@ -236,6 +239,9 @@ impl<'store> Approvals<'store> {
         };
         self.store.write_chained(
             move |connection, chain| {
+                if is_revoked(connection, &record.tenant)? {
+                    return Ok(Asked::Revoked);
+                }
                 if let Some(count) = too_many(connection, &record.tenant)? {
                     return Ok(Asked::TooMany(count));
                 }
@@ -248,8 +254,8 @@ impl<'store> Approvals<'store> {
         )
     }
 
-    /// Decides about a pending approval. One that should have expired by now expires, even if it is
-    /// approved.
+    /// Decides about a pending approval. One that should have expired by now, or whose owner's key is
+    /// revoked, expires even if it is approved.
     pub fn decide(self, id: &ApprovalId, decision: Decision) -> Write<Decided> {
         let id = id.clone();
         let now = self.store.now();
@@ -259,7 +265,8 @@ impl<'store> Approvals<'store> {
                 if before.state != State::Pending {
                     return Ok(Decided::Before(before));
                 }
-                let late = before.expires_at <= now && matches!(decision, Decision::Approve { .. });
+                let over = before.expires_at <= now || is_revoked(connection, &before.tenant)?;
+                let late = over && matches!(decision, Decision::Approve { .. });
                 let decision = if late { Decision::Expire } else { decision };
                 let record = change(connection, &id, decision, now)?;
                 append_note(connection, chain, now, &note(record.state.name(), &record))?;
@@ -300,6 +307,24 @@ impl<'store> Approvals<'store> {
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
+}
+
+/// Has the pending approvals of a key expire, in the transaction that revokes the key.
+pub(crate) fn expire_of(
+    connection: &Connection,
+    chain: &ChainKey,
+    tenant: &Tenant,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let statement = "SELECT id FROM approval WHERE state = 'pending' AND tenant = ?1";
+    let mut statement = connection.prepare_cached(statement)?;
+    let pending = statement.query_map([tenant], |row| row.get(0))?;
+    for id in pending.collect::<rusqlite::Result<Vec<ApprovalId>>>()? {
+        let record = change(connection, &id, Decision::Expire, now)?;
+        let note = note(record.state.name(), &record).with("reason", "its key was revoked");
+        append_note(connection, chain, now, &note)?;
+    }
+    Ok(())
 }
 
 /// Returns the note for the audit log.

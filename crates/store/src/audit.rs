@@ -21,6 +21,7 @@
 mod body;
 mod chain;
 mod export;
+mod packing;
 pub(crate) mod prune;
 mod record;
 mod search;
@@ -54,6 +55,7 @@ pub use settings::{AuditSettings, CodeKept, Redaction, RedactionError};
 pub use verify::{Fault, Noted, NotedHead, Summary, Verdict};
 
 use chain::{ChainEntry, append};
+use packing::RECORD_BYTES;
 
 /// The most records that [`Audit::tail`] and [`Audit::after`] return; each may hold the longest
 /// code.
@@ -80,6 +82,11 @@ pub(crate) struct ExecutionLine {
 }
 
 impl ExecutionLine {
+    /// Returns about how many bytes it takes in the log, before its code is compressed.
+    pub(crate) fn bytes(&self) -> u64 {
+        RECORD_BYTES + self.body.len() as u64
+    }
+
     /// Appends it to the log.
     pub(crate) fn append(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
         let entry = ChainEntry {
@@ -91,6 +98,11 @@ impl ExecutionLine {
             body: &self.body,
         };
         append(connection, chain, &entry).map(drop)
+    }
+
+    /// Returns when it was written.
+    pub(crate) fn time(&self) -> Timestamp {
+        self.time
     }
 
     /// Whether it is in the log.
@@ -215,7 +227,7 @@ impl<'store> Audit<'store> {
         export::export(self.store, to)
     }
 
-    /// Removes records beyond the age or the number of the settings, a bounded number at a time.
+    /// Removes records beyond the age, the number or the size of the settings, a bounded number at a time.
     /// Returns `None` if there are none. A server does this by itself.
     pub fn prune(self) -> Write<Option<Pruned>> {
         let pruning = prune::Pruning::of(self.store.settings());
@@ -244,6 +256,11 @@ pub(crate) fn append_note(
         body: &body,
     };
     append(connection, chain, &entry)
+}
+
+/// Returns when records were pruned last; `None` if none ever were.
+pub(crate) fn pruned_at(connection: &Connection) -> Result<Option<Timestamp>, Failure> {
+    Ok(chain::stored_anchor(connection)?.map(|(anchor, _)| anchor.pruned_at))
 }
 
 /// Returns new records each time it is polled.

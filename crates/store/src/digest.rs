@@ -28,6 +28,15 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Returns the digest of the concatenation of some pieces.
+    pub fn of_pieces(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let mut hasher = Sha256::new();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        Self(hasher.finalize().into())
+    }
+
     /// Makes a digest of its bytes.
     pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)

@@ -13,6 +13,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, mknodat
 use rustix::io::Errno;
 
 use crate::error::Failure;
+use crate::housekeeper::LOG_BYTES_KEPT;
 use crate::store::Durability;
 use crate::{StoreError, schema};
 
@@ -82,6 +83,11 @@ impl StorePaths {
         self.database.with_extension("lock")
     }
 
+    /// Returns the length of the write-ahead log.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        fs::symlink_metadata(self.log()).map_or(0, |file| file.len())
+    }
+
     fn log(&self) -> PathBuf {
         let mut name = OsString::from(&self.database);
         name.push("-wal");
@@ -144,6 +150,7 @@ impl StorePaths {
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT as i64)?;
         Ok(())
     }
 

@@ -1,5 +1,8 @@
 //! A server's housekeeping, on a thread of its own beside the writer: moving the write-ahead log
-//! into the file, and deleting records that have been kept long enough.
+//! into the file, and deleting records that have been kept long enough or are too many.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -10,13 +13,15 @@ use rusqlite::Connection;
 use crate::audit::ChainKey;
 use crate::audit::prune::{Pruning, prune};
 use crate::file::StorePaths;
-use crate::sandboxes::delete_ended;
+use crate::sandboxes::{delete_ended, delete_ended_beyond};
 use crate::store::{Clock, StoreOptions};
 use crate::writer::{WeakWriter, Writer};
 use crate::{StoreError, Timestamp};
 
 /// How often old records are looked for.
 const DELETE_PAUSE: Duration = Duration::from_mins(1);
+/// The length of the write-ahead log up to which it is left as it is. A longer one is emptied.
+pub(crate) const LOG_BYTES_KEPT: u64 = 8 * 1024 * 1024;
 /// Steps of deleting in a row. Each is one short transaction; the rest waits for the next time.
 const STEPS_MAX: usize = 1000;
 
@@ -28,6 +33,7 @@ pub(crate) struct Housekeeper {
     paths: StorePaths,
     pruning: Pruning,
     ended_kept: Option<Duration>,
+    ended_max: Option<u64>,
     clock: Clock,
 }
 
@@ -40,6 +46,7 @@ impl Housekeeper {
             paths: paths.clone(),
             pruning: Pruning::of(&options.audit),
             ended_kept: options.ended_kept,
+            ended_max: options.ended_max,
             clock: options.clock.clone(),
         }
     }
@@ -51,10 +58,11 @@ impl Housekeeper {
     }
 
     pub(crate) fn start(self, writer: WeakWriter, chain: Arc<ChainKey>) -> Result<(), StoreError> {
-        let Self { checkpoint_due, checkpoints, paths, pruning, ended_kept, clock } = self;
+        let Self { checkpoint_due, checkpoints, paths, pruning, ended_kept, ended_max, clock } =
+            self;
         // Only the writer's end is left, so that the channel closes with the writer.
         drop(checkpoint_due);
-        let retention = Retention { writer, chain, pruning, ended_kept, clock };
+        let retention = Retention { writer, chain, pruning, ended_kept, ended_max, clock };
         std::thread::Builder::new()
             .name("silica-keeper".to_owned())
             .spawn(move || run(&checkpoints, &paths, &retention))
@@ -69,6 +77,7 @@ struct Retention {
     chain: Arc<ChainKey>,
     pruning: Pruning,
     ended_kept: Option<Duration>,
+    ended_max: Option<u64>,
     clock: Clock,
 }
 
@@ -78,9 +87,14 @@ fn run(checkpoints: &Receiver<()>, paths: &StorePaths, retention: &Retention) {
         match checkpoints.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(()) => {
                 report("the write-ahead log could not be moved into the file", checkpoint(paths));
+                report("old records could not be deleted", retention.prune_audit());
             }
             Err(RecvTimeoutError::Timeout) => {
                 report("old records could not be deleted", retention.delete_old());
+                if paths.log_bytes() > LOG_BYTES_KEPT {
+                    let what = "the write-ahead log could not be moved into the file";
+                    report(what, checkpoint(paths));
+                }
                 next = Instant::now() + DELETE_PAUSE;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -100,12 +114,19 @@ fn report(what: &str, result: Result<(), StoreError>) {
 }
 
 /// Moves what it can of the write-ahead log into the file, without blocking readers or writers. The
-/// waiting for the disk happens here and not in the writer.
-fn checkpoint(paths: &StorePaths) -> Result<(), StoreError> {
+/// waiting for the disk happens here and not in the writer. A log that has become long is then
+/// emptied, for which writers wait while the few records that were added meanwhile are moved; while
+/// a reader or writer is at work, this is left for the next time.
+pub(crate) fn checkpoint(paths: &StorePaths) -> Result<(), StoreError> {
     let run = || {
         let connection = Connection::open(&paths.database)?;
         connection.busy_timeout(paths.patience)?;
-        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+        if paths.log_bytes() > LOG_BYTES_KEPT {
+            connection.busy_timeout(Duration::ZERO)?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        }
+        Ok::<_, rusqlite::Error>(())
     };
     run().map_err(|error| paths.explain(error))
 }
@@ -122,12 +143,13 @@ impl Retention {
     }
 
     fn delete_sandboxes(&self) -> Result<(), StoreError> {
-        let Some(kept) = self.ended_kept else {
-            return Ok(());
-        };
-        let before: Timestamp = self.clock.now().before(kept);
+        let before: Option<Timestamp> = self.ended_kept.map(|kept| self.clock.now().before(kept));
+        let most = self.ended_max;
         for _ in 0..STEPS_MAX {
-            let work = move |connection: &Connection| delete_ended(connection, before);
+            let work = move |connection: &Connection| {
+                let old = before.map_or(Ok(0), |before| delete_ended(connection, before))?;
+                Ok(old + most.map_or(Ok(0), |most| delete_ended_beyond(connection, most))?)
+            };
             if self.writer()?.write(work, || ()).wait()? == 0 {
                 break;
             }
@@ -141,9 +163,12 @@ impl Retention {
             let pruning = self.pruning;
             let now = self.clock.now();
             let work = move |connection: &Connection| prune(connection, &chain, pruning, now);
-            if self.writer()?.write(work, || ()).wait()?.is_none() {
-                break;
-            }
+            let Some(pruned) = self.writer()?.write(work, || ()).wait()? else { break };
+            tracing::info!(
+                records = pruned.records,
+                up_to = pruned.up_to,
+                "the oldest records of the audit log were removed"
+            );
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{ChainKey, ExecutionLine, Note, append_note};
+use crate::audit::{ChainKey, ExecutionLine, Note, append_note, pruned_at};
 use crate::digest::{Digest, from_hex};
 use crate::error::Failure;
 use crate::file::StorePaths;
@@ -44,6 +44,8 @@ const PENDING_MAX: usize = 256;
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The pause between two attempts to lock the file.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
+/// How far the clock may have been set back before a line counts as older than what was pruned.
+const CLOCK_STEP_MAX: Duration = Duration::from_mins(1);
 /// The hexadecimal digits of a code.
 const CODE_CHARS: usize = 64;
 
@@ -60,6 +62,15 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
+    /// Returns the length of its text.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Execution(line) => line.bytes(),
+            Self::Sandbox(line) => line.bytes(),
+            Self::End(_) => 0,
+        }
+    }
+
     /// Inserts it into the database, in a transaction that has begun. Fails with a conflict if it
     /// is there already.
     pub(crate) fn insert(&self, connection: &Connection, chain: &ChainKey) -> Result<(), Failure> {
@@ -78,6 +89,19 @@ impl Pending {
             Err(failure) if failure.is_conflict() && self.is_there(connection)? => Ok(()),
             other => other,
         }
+    }
+
+    /// Whether it is so old that it was committed and pruned: pruning commits all pending writes
+    /// first. It comes from an earlier copy of the file, and would be a record of what is past.
+    fn is_pruned(
+        &self,
+        connection: &Connection,
+        pruned_at: Option<Timestamp>,
+    ) -> Result<bool, Failure> {
+        let (Self::Execution(line), Some(pruned_at)) = (self, pruned_at) else {
+            return Ok(false);
+        };
+        Ok(line.time() < pruned_at.before(CLOCK_STEP_MAX) && !line.is_there(connection)?)
     }
 
     fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
@@ -291,33 +315,36 @@ fn replay(
     if contents.pending.is_empty() && !contents.is_foreign {
         return file.set_len(0).map_err(cannot("empty", paths));
     }
-    let insert = || -> Result<(), Failure> {
+    let insert = || -> Result<usize, Failure> {
         let immediate = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(connection, immediate)?;
+        let pruned_at = pruned_at(&transaction)?;
+        let mut kept = 0;
         for one in &contents.pending {
-            one.insert_once(&transaction, chain)?;
+            if !one.is_pruned(&transaction, pruned_at)? {
+                one.insert_once(&transaction, chain)?;
+                kept += 1;
+            }
         }
-        if contents.is_foreign {
-            let kept = contents.pending.len().to_string();
-            let note = Note::new("pending_rejected").with("lines_kept", &kept);
+        if contents.is_foreign || kept < contents.pending.len() {
+            let note = Note::new("pending_rejected").with("lines_kept", &kept.to_string());
             append_note(&transaction, chain, now, &note)?;
         }
-        Ok(transaction.commit()?)
+        transaction.commit()?;
+        Ok(kept)
     };
-    insert().map_err(|failure| paths.explain(failure))?;
-    if contents.is_foreign {
+    let kept = insert().map_err(|failure| paths.explain(failure))?;
+    if contents.is_foreign || kept < contents.pending.len() {
         let copy = paths.journal().with_extension(format!("pending-{}", now.as_micros()));
         paths.make_private(&copy, &contents.bytes)?;
         tracing::error!(
-            "lines of silica.pending do not fit their codes: another program has changed the file, \
-             and not all of it was committed; it is kept as {}",
+            "lines of silica.pending do not fit their codes, or are older than what was pruned: \
+             another program has changed the file, and not all of it was committed; it is kept \
+             as {}",
             copy.display()
         );
     }
-    tracing::info!(
-        count = contents.pending.len(),
-        "committed the pending writes of a process that died"
-    );
+    tracing::info!(count = kept, "committed the pending writes of a process that died");
     file.set_len(0).map_err(cannot("empty", paths))
 }
 

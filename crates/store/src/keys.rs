@@ -1,22 +1,26 @@
 //! The keys of clients. The store holds only the digest of a secret, never the secret.
 //!
-//! A lookup uses a cache in memory. It reflects changes by this process at once, and those by
-//! another process (`silica key revoke` beside a running server) within [`KEYS_AGE_MAX`].
+//! A lookup uses a cache in memory. It reflects changes by this process at once, a key that another
+//! process made (`silica key create` beside a running server) at once too, and one that another
+//! process revoked within [`KEYS_AGE_MAX`].
 
 mod cache;
 mod secret;
 #[cfg(test)]
 mod tests;
 
+use std::time::Instant;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
+use crate::approvals::expire_of;
 use crate::audit::{Note, append_note};
 use crate::error::Failure;
 use crate::{Digest, KeyId, Read, Store, StoreError, Tenant, Timestamp, Write};
 
 pub(crate) use cache::KeyCache;
-pub use cache::{KEYS_AGE_MAX, KeyMatch};
+pub use cache::{KEYS_AGE_MAX, KeyMatch, UNKNOWN_AGE_MAX};
 pub use secret::KeySecret;
 
 /// The most keys there can be, revoked ones included; all are held in memory.
@@ -140,12 +144,20 @@ impl<'store> Keys<'store> {
     }
 
     /// Finds the key of a secret, in the cache. Every [`KEYS_AGE_MAX`] it reads one row of the file
-    /// to see whether the cache is current.
-    pub fn find_by_secret(self, text: &str) -> Result<KeyMatch, StoreError> {
+    /// to see whether the cache is current, and for a secret that the cache does not hold every
+    /// [`UNKNOWN_AGE_MAX`]. The result holds for the keys at `asked` or later.
+    pub fn find_by_secret(self, text: &str, asked: Instant) -> Result<KeyMatch, StoreError> {
         match KeySecret::parse(text) {
-            Some(secret) => self.store.key_cache().find(self.store.readers(), &secret.digest()),
+            Some(secret) => {
+                self.store.key_cache().find(self.store.readers(), &secret.digest(), asked)
+            }
             None => Ok(KeyMatch::Unknown),
         }
+    }
+
+    /// Whether the key of a tenant is revoked, by the same cache.
+    pub fn is_revoked(self, tenant: &Tenant) -> Result<bool, StoreError> {
+        self.store.key_cache().is_revoked(self.store.readers(), tenant)
     }
 
     /// Whether the key of a tenant exists and is not revoked, by the same cache.
@@ -160,7 +172,7 @@ impl<'store> Keys<'store> {
         })
     }
 
-    /// Revokes a key for good.
+    /// Revokes a key for good. Its executions that wait for a decision expire with it.
     pub fn revoke(self, id: &KeyId) -> Write<Revocation> {
         let id = id.clone();
         let now = self.store.now();
@@ -179,6 +191,7 @@ impl<'store> Keys<'store> {
                 let note =
                     Note::new("key_revoked").with("key", id.as_str()).with("name", &record.name);
                 append_note(connection, chain, now, &note)?;
+                expire_of(connection, chain, &Tenant::from(&id), now)?;
                 record.revoked_at = Some(now);
                 Ok(Revocation::Done(record))
             },
@@ -211,6 +224,12 @@ fn count_change(connection: &Connection) -> Result<(), Failure> {
     let statement = "UPDATE change SET count = count + 1 WHERE name = 'keys'";
     connection.prepare_cached(statement)?.execute([])?;
     Ok(())
+}
+
+/// Whether the key of a tenant is revoked, in the transaction of a change that depends on it.
+pub(crate) fn is_revoked(connection: &Connection, tenant: &Tenant) -> Result<bool, Failure> {
+    let statement = "SELECT EXISTS (SELECT 1 FROM key WHERE id = ?1 AND revoked_at IS NOT NULL)";
+    Ok(connection.prepare_cached(statement)?.query_row([tenant], |row| row.get(0))?)
 }
 
 fn changes(connection: &Connection) -> Result<i64, Failure> {

@@ -140,6 +140,12 @@ pub(crate) struct SandboxLine {
 }
 
 impl SandboxLine {
+    /// Returns the length of its texts.
+    pub(crate) fn bytes(&self) -> u64 {
+        let texts = [&self.id, &self.tenant, &self.template, &self.metadata, &self.limits];
+        texts.iter().map(|text| text.len() as u64).sum()
+    }
+
     /// Inserts its record.
     pub(crate) fn insert(&self, connection: &Connection) -> Result<(), Failure> {
         let statement = "INSERT INTO sandbox (id, tenant, template, metadata, limits, created_at, \
@@ -290,6 +296,14 @@ pub(crate) fn delete_ended(connection: &Connection, before: Timestamp) -> Result
                      WHERE ended_at IS NOT NULL AND ended_at < ?1 LIMIT ?2)";
     let mut statement = connection.prepare_cached(statement)?;
     Ok(statement.execute(params![before, DELETE_MAX as i64])?)
+}
+
+/// Deletes some records of ended sandboxes beyond the newest `most`; returns how many.
+pub(crate) fn delete_ended_beyond(connection: &Connection, most: u64) -> Result<usize, Failure> {
+    let statement = "DELETE FROM sandbox WHERE id IN (SELECT id FROM sandbox \
+                     WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT ?2 OFFSET ?1)";
+    let mut statement = connection.prepare_cached(statement)?;
+    Ok(statement.execute(params![most as i64, DELETE_MAX as i64])?)
 }
 
 const COLUMNS: &str = "id, tenant, template, metadata, limits, created_at, expires_at, state, \

@@ -86,6 +86,8 @@ pub struct StoreOptions {
     pub audit: AuditSettings,
     /// How long records of ended sandboxes are kept; `None` for ever.
     pub ended_kept: Option<Duration>,
+    /// How many records of ended sandboxes are kept, the newest; `None` for all.
+    pub ended_max: Option<u64>,
     /// The time of records.
     pub clock: Clock,
 }
@@ -99,6 +101,7 @@ impl StoreOptions {
             patience: PATIENCE,
             audit: AuditSettings::default(),
             ended_kept: None,
+            ended_max: None,
             clock: Clock::system(),
         }
     }

@@ -116,6 +116,15 @@ impl<T: Send + 'static> Write<T> {
         Self { prepared: Err(error) }
     }
 
+    /// Returns how many bytes the text of the write has, if it is one of those that may be answered
+    /// when they are in the journal; otherwise 0.
+    pub fn bytes(&self) -> u64 {
+        match &self.prepared {
+            Ok(Prepared { kind: WriteKind::Pending(write), .. }) => write.pending.bytes(),
+            _ => 0,
+        }
+    }
+
     /// Writes and blocks until it is committed. Must not be called in an async task.
     pub fn wait(self) -> Result<T, StoreError> {
         let prepared = self.prepared?;

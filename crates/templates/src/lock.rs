@@ -49,7 +49,10 @@ pub enum LockError {
     )]
     Option { line: usize, option: String },
     /// A line is not `name==version`.
-    #[error("line {line}: `{text}` is not `name==version`")]
+    #[error(
+        "line {line}: `{text}` is not `name==version`; `pip index versions {name}` lists the versions",
+        name = .text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).next().unwrap_or_default()
+    )]
     NotPinned { line: usize, text: String },
     /// A hash is missing or not SHA-256.
     #[error("line {line}: `{package}` needs at least one `--hash=sha256:` and no other kind")]

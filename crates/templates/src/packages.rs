@@ -152,6 +152,18 @@ fn install_pinned(
     run_install(command, pins.len(), progress)
 }
 
+/// Returns the first word of a line.
+pub(super) fn first_word(line: &str) -> &str {
+    line.split(' ').next().unwrap_or_default()
+}
+
+/// Returns the wheel and its size from a line in which pip says what it downloads.
+pub(super) fn downloading(line: &str) -> Option<String> {
+    let (wheel, size) = line.trim_start().strip_prefix("Downloading ")?.split_once(" (")?;
+    let name = wheel.rsplit('/').next().unwrap_or(wheel);
+    Some(format!("downloading {name} ({}", size.split_once(')')?.0.to_owned() + ")"))
+}
+
 fn run_install(
     command: Command,
     total: usize,
@@ -159,11 +171,17 @@ fn run_install(
 ) -> Result<(), StepError> {
     let mut count = 0;
     run_pip("install", command, &mut |line| {
-        if line.starts_with("Collecting ") || line.starts_with("Processing ") {
+        if let Some(package) = line.strip_prefix("Collecting ") {
             count += 1;
             progress.fraction(INSTALLING.of(count, 2 * total));
-        } else if line.starts_with("Installing collected packages") {
-            progress.message("installing");
+            progress.message(&format!("fetching {}", first_word(package)));
+        } else if line.starts_with("Processing ") {
+            count += 1;
+            progress.fraction(INSTALLING.of(count, 2 * total));
+        } else if let Some(wheel) = downloading(line) {
+            progress.message(&wheel);
+        } else if let Some(packages) = line.strip_prefix("Installing collected packages: ") {
+            progress.message(&format!("installing {} packages", packages.split(", ").count()));
         }
     })
 }

@@ -102,23 +102,38 @@ impl TemplateSource {
 
 struct Folder<'path>(&'path Path);
 
+impl Folder<'_> {
+    /// Returns the path of a plain file of the template. A link, of the file or of a folder above it,
+    /// could lead anywhere on the host, and the guest would see what is there.
+    fn plain(&self, key: &'static str, name: &Path) -> Result<PathBuf, SpecError> {
+        let wrong =
+            |problem| Err(SpecError::Value { key, value: name.display().to_string(), problem });
+        let root = match self.0 {
+            empty if empty.as_os_str().is_empty() => Path::new("."),
+            root => root,
+        };
+        let path = root.join(name);
+        let read = |source| SpecError::Read { path: path.clone(), source };
+        if !fs::symlink_metadata(&path).map_err(read)?.is_file() {
+            return wrong("is not a plain file");
+        }
+        let parent = fs::canonicalize(path.parent().unwrap_or(root)).map_err(read)?;
+        if !parent.starts_with(fs::canonicalize(root).map_err(read)?) {
+            return wrong("leads out of the template's folder");
+        }
+        Ok(path)
+    }
+}
+
 impl Beside for Folder<'_> {
     fn text(&self, name: &Path) -> Result<String, SpecError> {
-        read_text(&self.0.join(name), LOCK_BYTES_MAX)
+        read_text(&self.plain("requirements", name)?, LOCK_BYTES_MAX)
     }
 
     fn file(&self, name: &Path) -> Result<PathBuf, SpecError> {
-        let path = self.0.join(name);
+        let path = self.plain("files.source", name)?;
         let metadata = fs::symlink_metadata(&path)
             .map_err(|source| SpecError::Read { path: path.clone(), source })?;
-        // A link could lead anywhere on the host, and the guest would see what is there.
-        if !metadata.is_file() {
-            return Err(SpecError::Value {
-                key: "files.source",
-                value: name.display().to_string(),
-                problem: "is not a plain file",
-            });
-        }
         if metadata.len() > FILE_BYTES_MAX {
             return Err(SpecError::TooLarge { path, bytes_max: FILE_BYTES_MAX });
         }
@@ -142,6 +157,10 @@ impl Beside for &'static Builtin {
 
 fn read_text(path: &Path, bytes_max: usize) -> Result<String, SpecError> {
     let read = |source| SpecError::Read { path: path.to_owned(), source };
+    // A pipe would be waited for without end.
+    if !fs::metadata(path).map_err(read)?.is_file() {
+        return Err(read(std::io::Error::other("it is not a plain file")));
+    }
     let file = fs::File::open(path).map_err(read)?;
     let mut text = String::new();
     // One byte more than allowed tells a file that is too long from one that just fits.

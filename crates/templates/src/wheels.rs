@@ -69,9 +69,13 @@ pub(super) fn fetch(
         tree::remove(&staging)?;
         tree::folder(&staging)?;
         let before = at_hand + number * BATCH_PACKAGES;
-        download(job, batch, &staging, &mut |name, count| {
-            progress.message(&format!("fetching {name}"));
-            progress.fraction(share.of(before + count, entries.len()));
+        download(job, batch, &staging, &mut |fetched| match fetched {
+            Fetched::Package(name, count) => {
+                let number = before + count + 1;
+                progress.message(&format!("fetching {name} ({number} of {})", entries.len()));
+                progress.fraction(share.of(before + count, entries.len()));
+            }
+            Fetched::Wheel(wheel) => progress.message(wheel),
         })?;
         for path in tree::children(&staging)? {
             let place = cache.join(path.file_name().unwrap_or_default());
@@ -82,11 +86,19 @@ pub(super) fn fetch(
     Ok(cache)
 }
 
+/// What pip says while it downloads.
+enum Fetched<'line> {
+    /// A package begins, after so many others of the batch.
+    Package(&'line str, usize),
+    /// A wheel and its size.
+    Wheel(&'line str),
+}
+
 fn download(
     job: &Job<'_>,
     batch: &[&Locked],
     staging: &Path,
-    on_package: &mut dyn FnMut(&str, usize),
+    on_progress: &mut dyn FnMut(Fetched<'_>),
 ) -> Result<(), StepError> {
     let list = packages::write_requirements(job, "fetch.txt", batch)?;
     let mut command = packages::pip(job, "download");
@@ -96,8 +108,10 @@ fn download(
     let mut count = 0;
     packages::run_pip("download", command, &mut |line| {
         if let Some(package) = line.strip_prefix("Collecting ") {
-            on_package(package.split(' ').next().unwrap_or_default(), count);
+            on_progress(Fetched::Package(packages::first_word(package), count));
             count += 1;
+        } else if let Some(wheel) = packages::downloading(line) {
+            on_progress(Fetched::Wheel(&wheel));
         }
     })
 }

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", ["sdk/python/README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["sdk/python/README.md", "docs/reference/python.md"])
 def test_a_document(
     name: str, server: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

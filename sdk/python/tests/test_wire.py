@@ -6,7 +6,9 @@ import asyncio
 import io
 import signal
 import socket
+import sys
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -582,3 +584,57 @@ def test_an_answer_that_fails_on_the_way(either: Either) -> None:
         with pytest.raises(silica.Unavailable) as caught:
             either.Client(server.url, "silica_k").interpret("p", on_text=str)
         assert (caught.value.code, caught.value.request_id) == ("model_busy", "req_1")
+
+
+def test_what_was_heard_is_not_displayed_again(
+    either: Either, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    displayed: list[Any] = []
+    module = types.ModuleType("IPython.display")
+    module.display = displayed.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    with Scripted([events(START, HELLO, WORLD, SHOWN, DONE)] * 2) as server:
+        one = sandbox(either, server)
+        silent = one.run_code("x")
+        loud = one.run_code("x", on_stdout=lambda text: print(text, end=""))
+    assert capsys.readouterr().out == "hello wörld\n"
+    loud._ipython_display_()
+    assert capsys.readouterr().out == ""
+    assert [result.text for result in displayed] == ["42"]
+    silent._ipython_display_()
+    assert capsys.readouterr().out == "hello wörld\n"
+    assert loud == silent
+
+
+def test_a_run_waits_for_a_person(either: Either) -> None:
+    waiting = {"id": "c1", "kernel": "k1", "state": "awaiting_approval", "sandbox": "sbx_9"}
+    script = [
+        answer({**waiting, "outputs": []}, status=202),
+        answer({"id": "c1", "kernel": "k1", "state": "awaiting_approval"}),
+        answer(CELL),
+        Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmade"),
+        answer({"detail": "gone", "code": "file_not_found"}, status=404),
+        Reply(b"HTTP/1.1 204 No Content\r\n\r\n"),
+    ]
+    with Scripted(script) as server:
+        run = either.Client(server.url, "key").run("x", outputs=["made", "missing"])
+    assert run.done
+    assert run.outputs == {"made": b"made"}
+    assert list(run.missing) == ["missing"]
+    assert server.said[0] == "POST /v1/run"
+    assert server.said[-1] == "DELETE /v1/sandboxes/sbx_9"
+
+
+def test_a_certificate_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SILICA_CA", str(tmp_path / "missing.pem"))
+    settings = http.Settings.of("https://127.0.0.1:1", None, 1.0, 0)
+    with pytest.raises(ValueError, match="SILICA_CA names"):
+        settings.transport_arguments()
+    (tmp_path / "missing.pem").write_text("no certificate")
+    with pytest.raises(ValueError, match="SILICA_CA names"):
+        settings.transport_arguments()
+    # Without TLS it is not read.
+    assert http.Settings.of("http://127.0.0.1:1", None, 1.0, 0).transport_arguments()
+    failed = settings.translated(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] x"))
+    assert "set SILICA_CA" in str(failed)

@@ -1,4 +1,4 @@
-"""docs/regrtest.md: how many tests pass on both sides, what is left out, and why each other test differs."""
+"""docs/evidence/regrtest.md: how many tests pass on both sides, what is left out, and why each other test differs."""
 
 import platform
 import tomllib
@@ -9,7 +9,7 @@ from foreign.results import Pair
 from foreign.suites import FILES, LEFT_OUT, modules
 
 ROOT = Path(__file__).resolve().parent
-DOCUMENT = ROOT.parent.parent.parent / "docs" / "regrtest.md"
+DOCUMENT = ROOT.parent.parent.parent / "docs" / "evidence" / "regrtest.md"
 DIFFERENCES = ROOT / "differences.toml"
 PREFACE = ROOT / "preface.txt"
 SHARE_MIN = 0.99

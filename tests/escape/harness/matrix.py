@@ -1,11 +1,11 @@
-"""docs/containment.md: what was attacked, and what held. Made from the cases and from a run, and from nothing else."""
+"""docs/evidence/containment.md: what was attacked, and what held. Made from the cases and from a run, and from nothing else."""
 
 from pathlib import Path
 
 from harness.case import CLASSES, ROOT, Case, Pending
 from harness.suite import Outcome
 
-DOCUMENT = ROOT.parent.parent / "docs" / "containment.md"
+DOCUMENT = ROOT.parent.parent / "docs" / "evidence" / "containment.md"
 TEXTS = ROOT / "preface.txt"
 
 OTHER_TIERS = "pending: tiers"
@@ -36,7 +36,7 @@ def verdict(case: Case, user: str, outcome: Outcome) -> str:
 
 
 def case_row(case: Case, outcome: Outcome) -> str:
-    link = f"[{case.id}](../{case.path.relative_to(ROOT.parent.parent)})"
+    link = f"[{case.id}](../../{case.path.relative_to(ROOT.parent.parent)})"
     tiers = OTHER_TIERS if "other tiers" not in case.tiers else case.tiers.split("other tiers ")[1]
     cells = [link, case.title, case.claim, verdict(case, "root", outcome), verdict(case, "ordinary", outcome), tiers]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

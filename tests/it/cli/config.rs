@@ -144,9 +144,9 @@ fn what_is_wrong_is_said_and_ends_it() {
     place.check(
         &ran.stderr,
         &expect![[r"
-        silica: cannot read the configuration file missing.toml
-          because: No such file or directory (os error 2)
-    "]],
+            silica: cannot read the configuration file missing.toml
+              because: No such file or directory
+        "]],
     );
 }
 

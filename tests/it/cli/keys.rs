@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use expect_test::expect;
 use silica_store::keys::KeyMatch;
@@ -24,7 +25,7 @@ fn create(home: &Path, name: &str) -> serde_json::Value {
 }
 
 fn find(store: &Store, secret: &str) -> KeyMatch {
-    store.keys().find_by_secret(secret).unwrap()
+    store.keys().find_by_secret(secret, Instant::now()).unwrap()
 }
 
 #[test]

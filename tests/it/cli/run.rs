@@ -107,7 +107,7 @@ fn json_has_exactly_the_documented_keys() {
         containment created_at duration_ms error exit_code files id kernel kernel_state limits_hit lost message outcome outputs results state stderr stdout text truncated usage
         error: name traceback value
         usage: cpu_ms memory_peak_bytes
-        truncated: results stderr stdout
+        truncated: by_budget results stderr stdout
         containment: measures tier
         measures: capabilities cpu_share cpu_time disk landlock memory namespaces nested_namespaces network processes root seccomp user_id
     "]].assert_eq(&shape);
@@ -319,18 +319,28 @@ fn help_of_the_binary() {
             Usage: silica <COMMAND>
 
             Commands:
-              run        Run code in a sandbox of its own and show what comes out
-              check      Read code and tell what a policy makes of it, without running it
-              ask        Ask in plain words: a model writes code, the code runs, the answer comes back
-              chat       Ask again and again: variables and files stay
-              serve      Serve sandboxes over HTTP, with keys, quotas and an audit log
-              top        Watch the sandboxes of a running server
-              template   Build, list, show and remove templates
-              approvals  See what waits for a person on a running server, and decide
-              key        Make, list and revoke keys
-              audit      Look at the audit log, export it, and check that nobody changed it
-              doctor     Tell what this host offers and enforces, and what is missing
-              config     Show the configuration of the server, and where each value comes from
+              run          Run code in a sandbox of its own and show what comes out
+              repl         Work in a live sandbox, line by line
+              check        Read code and tell what a policy makes of it, without running it
+              ask          Ask in plain words: a model writes code, the code runs, the answer comes back
+              chat         Ask again and again: variables and files stay
+              serve        Serve sandboxes over HTTP, with keys, quotas and an audit log
+              init         Write a configuration, a key and a template, and print the lines to copy
+              status       Tell whether a server is up, ready and busy
+              logs         Show the log of the server on this machine
+              top          Watch the sandboxes of a running server
+              template     Build, list, show and remove templates
+              approvals    See what waits for a person on a running server, and decide
+              key          Make, list and revoke keys
+              audit        Look at the audit log, export it, and check that nobody changed it
+              doctor       Tell what this host offers and enforces, and what is missing
+              config       Show the configuration of the server, and where each value comes from
+              install      Install this program with its manual pages and completions
+              uninstall    Remove what `silica install` installed, and the data if asked to
+              completions  Print a file that completes commands in a shell
+              man          Print the manual page of silica or of one of its commands
+              version      Print the version
+              help         Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help     Print help
@@ -369,18 +379,39 @@ fn help_of_run() {
         &expect![[r"
             Run code in a sandbox of its own and show what comes out
 
-            Usage: silica run [OPTIONS] [FILE]
+            Usage: silica run [OPTIONS] [FILE [ARGUMENT]...]
+                   silica run [OPTIONS] -c CODE [ARGUMENT]...
 
             Arguments:
-              [FILE]  The file to run; `-` or nothing for standard input
+              [FILE [ARGUMENT]]...  A Python file or a notebook (.ipynb), and its arguments; `-` or nothing for
+                                    standard input. What follows the file belongs to the program, so options of
+                                    silica come before it
 
             Options:
-              -c <CODE>                  The code itself
-                  --template <TEMPLATE>  What the sandbox starts from [default: code-interpreter]
-                  --tier <TIER>          What isolates the sandbox: jail [default: jail]
+              -c <CODE>                   The code itself
+                  --template <TEMPLATE>   What the sandbox starts from [default: code-interpreter]
+                  --tier <TIER>           What isolates the sandbox: jail [default: jail]
+                  --env <NAME=VALUE>      Set a variable for the code; can be given again
+                  --in <HOST[:GUEST]>     Show a file or directory read-only in the working directory, and as
+                                          /data/input/GUEST; can be given again
+                  --out <GUEST[:HOST]>    Copy a file or directory out afterwards; can be given again
+                  --save-notebook <FILE>  Save the code with all it printed and showed as a notebook
+                  --allow-errors          Go on with a notebook after a cell that failed
+                  --pictures <WHEN>       Show pictures in the terminal: auto, if it is known to show them, or
+                                          never [default: auto]
+                  --json                  Print one JSON object at the end and nothing before
+                  --fresh                 Never use an interpreter forked from a warm one. A single run always
+                                          starts its own; the flag is for scripts that must not depend on that
+                  --url <URL>             Use a server instead of this machine; the key is taken from SILICA_KEY
+                  --server                Use the server of SILICA_URL
+                  --ca <FILE>             A certificate to trust besides those of the system, PEM [default:
+                                          SILICA_CA]
+              -h, --help                  Print help
+
+            Limits:
                   --memory <SIZE>        Memory for all processes and files together [default: 512M]
                   --cpus <NUMBER>        Processors, for example 0.5 or 2 [default: 1]
-                  --timeout <TIME>       Time on the clock [default: 60s]
+                  --timeout <TIME>       Wall-clock time of the code, or of each cell [default: 60s]
                   --cpu-seconds <TIME>   Processor time [default: 30s]
                   --disk <SIZE>          Writable files, all together [default: 100M]
                   --file-size <SIZE>     The largest single file [default: 100M]
@@ -389,14 +420,6 @@ fn help_of_run() {
                   --output <SIZE>        Bytes kept of stdout and of stderr, half at each end [default: 64K]
                   --results <NUMBER>     Results shown [default: 64]
                   --result-bytes <SIZE>  Bytes of all results [default: 16M]
-                  --env <NAME=VALUE>     Set a variable for the code; can be given again
-                  --in <HOST[:GUEST]>    Show a file or directory read-only as /data/input/GUEST; can be given
-                                         again
-                  --out <GUEST[:HOST]>   Copy a file or directory out afterwards; can be given again
-                  --json                 Print one JSON object at the end and nothing before
-                  --fresh                Never use an interpreter forked from a warm one. A single run always
-                                         starts its own; the flag is for scripts that must not depend on that
-              -h, --help                 Print help
         "]],
     );
 }
@@ -406,19 +429,20 @@ fn help_of_template() {
     check_help(
         &["template", "--help"],
         &expect![[r"
-        Build, list, show and remove templates
+            Build, list, show and remove templates
 
-        Usage: silica template <COMMAND>
+            Usage: silica template <COMMAND>
 
-        Commands:
-          build   Build a template: a built-in one by name, or your own by the path of its template.toml
-          list    List the templates that are built, and the built-in ones
-          show    Show the contents of a built template
-          remove  Remove a built template
+            Commands:
+              build   Build a template: a built-in one by name, or your own by the path of its template.toml
+              list    List the templates that are built, and the built-in ones
+              show    Show the contents of a built template
+              remove  Remove a built template
+              help    Print this message or the help of the given subcommand(s)
 
-        Options:
-          -h, --help  Print help
-    "]],
+            Options:
+              -h, --help  Print help
+        "]],
     );
 }
 

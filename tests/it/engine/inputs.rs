@@ -68,7 +68,7 @@ fn odd_code_runs_or_raises() {
 fn what_is_not_there_is_named() {
     let home = TestHome::new(PYTHON);
     assert_refused(&home.run(&["nowhere.py"]), &["cannot read nowhere.py", "No such file"]);
-    assert_refused(&home.run(&["."]), &["cannot read ."]);
+    assert_refused(&home.run(&["."]), &[". is a directory", "give a Python file"]);
     assert_refused(&home.run(&["--template", "nothing", "-c", ""]), &["cannot be used multiple"]);
     let mut command = std::process::Command::new(crate::harness::SILICA);
     command.args(["run", "--template", "nothing", "-c", "1"]).env("SILICA_HOME", home.path());

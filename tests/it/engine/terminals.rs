@@ -133,11 +133,9 @@ async fn dropping_does_not_hang_up_and_killing_does() {
     // What an interactive shell runs is in groups of its own; they lose their terminal with it.
     let line = format!("MARK={jobs} bash --norc -i -c 'set -m; sleep 1000; true'; true");
     let command = start(&sandbox, &line).await;
-    assert!(
-        eventually_async(TIMEOUT, || processes_with(&jobs).len() >= 3).await,
-        "{:?}",
-        processes_with(&jobs)
-    );
+    let runs =
+        || processes_with(&jobs).iter().any(|one| one.name == "sleep" && has_terminal(one.pid));
+    assert!(eventually_async(TIMEOUT, runs).await, "{:?}", processes_with(&jobs));
     command.handle().signal(9).await.unwrap();
     end(&command).await;
     drop(command);
@@ -170,4 +168,12 @@ async fn terminals_of_the_guests_own_work() {
     let error = sandbox.start_command(&on_terminal(sandbox.shell_line("true"))).await.unwrap_err();
     assert!(error.to_string().contains("failed at step enter-terminal"), "{error}");
     finish(engine, sandbox).await;
+}
+
+/// Whether a process is in the foreground group of its terminal. A shell makes it so after the start of the process.
+fn has_terminal(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }

@@ -118,7 +118,7 @@ pub(crate) async fn print(sandbox: &mut LiveSandbox, code: &str) -> String {
 }
 
 pub(crate) fn text(stream: &silica_engine::HeadTail) -> String {
-    String::from_utf8_lossy(&stream.clone().into_bytes()).into_owned()
+    stream.to_string()
 }
 
 /// Asserts that the engine creates a sandbox and runs code in it.

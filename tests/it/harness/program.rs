@@ -61,7 +61,14 @@ pub(crate) fn collect(mut child: Child) -> CommandOutput {
 
 /// Runs a program on a terminal and types each line when the text before it has been shown anew.
 /// Returns everything that was shown, without colours.
-pub(crate) fn on_terminal(mut command: Command, typed: &[(&str, &str)]) -> String {
+pub(crate) fn on_terminal(command: Command, typed: &[(&str, &str)]) -> String {
+    let shown = on_terminal_raw(command, typed);
+    let colour = regex::Regex::new("\x1b\\[[0-9]*m").unwrap();
+    colour.replace_all(&shown, "").replace("\r\n", "\n")
+}
+
+/// The same, with everything that was shown as it was.
+pub(crate) fn on_terminal_raw(mut command: Command, typed: &[(&str, &str)]) -> String {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let controller = openpt(flags).unwrap();
     grantpt(&controller).unwrap();
@@ -89,8 +96,8 @@ pub(crate) fn on_terminal(mut command: Command, typed: &[(&str, &str)]) -> Strin
         }
     }
     assert!(child.wait().unwrap().success(), "{shown}");
-    let colour = regex::Regex::new("\x1b\\[[0-9]*m").unwrap();
-    colour.replace_all(&shown, "").replace("\r\n", "\n")
+    assert!(typed.peek().is_none(), "{:?} never came: {shown}", typed.peek());
+    shown
 }
 
 /// Reads one line of a running program's stdout. Dropping the reader closes the pipe.

@@ -57,7 +57,6 @@ fn what_cannot_start_is_distinguished() {
         json!({"arguments": ["no-such-program"]}),
         json!({"arguments": ["/workspace/plain"]}),
         json!({"arguments": ["/workspace"]}),
-        json!({"command": "true", "directory": "/nowhere"}),
     ] {
         let refused = sandbox.post("/commands", &body);
         assert_eq!(refused.problem(), (422, "cannot_start".to_owned()), "{body}");
@@ -65,6 +64,53 @@ fn what_cannot_start_is_distinguished() {
     // For a shell it is the shell that says so.
     let done = command(&sandbox, &json!({"command": "no-such-program"}));
     assert_eq!(done["exit_code"], 127);
+}
+
+#[test]
+fn kernels_and_commands_start_in_the_same_directories() {
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    sandbox.run(
+        "import os; os.makedirs('d/e'); os.symlink('/etc', 'link'); os.symlink('d', 'near'); \
+         open('file', 'w').close()",
+    );
+    let problem = |path: &str, mut body: Value, directory: &str| {
+        body["directory"] = directory.into();
+        sandbox.post(path, &body).problem()
+    };
+    for directory in [
+        "/",
+        "/etc",
+        "/workspace/..",
+        "/workspace/../..",
+        "/workspace/d/../../etc",
+        "/proc/self/cwd",
+        "/proc/1/root",
+        "/nowhere",
+        "link",
+        "/workspace/link",
+        "link/ssl",
+        "near/e",
+        "file",
+        "missing",
+        "",
+    ] {
+        let of_kernel = problem("/kernels", json!({}), directory);
+        let of_command = problem("/commands", json!({"command": "pwd"}), directory);
+        assert_eq!(of_kernel, of_command, "{directory}");
+    }
+    for (directory, seen) in [
+        ("d", "/workspace/d"),
+        ("/tmp/", "/tmp"),
+        ("/home/user", "/home/user"),
+        ("d/./e", "/workspace/d/e"),
+    ] {
+        let done = command(&sandbox, &json!({"command": "pwd", "directory": directory}));
+        assert_eq!(done["stdout"], format!("{seen}\n"));
+        let kernel = sandbox.post("/kernels", &json!({"directory": directory})).expect(201).json();
+        let cell = json!({"code": "import os; print(os.getcwd())", "kernel": kernel["id"]});
+        assert_eq!(sandbox.cell(&cell)["stdout"], format!("{seen}\n"));
+    }
 }
 
 #[test]

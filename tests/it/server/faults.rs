@@ -1,7 +1,11 @@
 //! What goes wrong around the server: clients that leave or stall, pages of others, a dead zone.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::server::{TestSandbox, TestServer};
 use crate::harness::{TIMEOUT, descendants, eventually, signal};
@@ -268,6 +272,69 @@ fn dead_zone_is_reported_and_replaced() {
     assert!(eventually(TIMEOUT, || server.admin.get("/readyz").status == 200));
     assert_eq!(server.sandbox().print("print(1)"), "1");
     assert!(eventually(TIMEOUT, || server.admin.get("/readyz").json()["pool"] == 1));
+}
+
+/// How long a zone that was killed may keep creates waiting. The machine is loaded by the test itself.
+const REPLACED_MAX: Duration = Duration::from_secs(5);
+
+/// Kills the zone's master again and again while clients create sandboxes and run code.
+#[test]
+fn creates_wait_for_another_zone() {
+    const KILLS: usize = 6;
+    let server = TestServer::new();
+    let stop = AtomicBool::new(false);
+    let waits = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let work = |path: &'static str, body: Value| {
+            let (server, stop, waits) = (&server, &stop, &waits);
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let made = server.admin.post(path, &body);
+                    // Code that runs when its zone ends is lost with it; a create is not.
+                    let is_lost = path == "/v1/run" && made.status == 410;
+                    assert!(made.status < 300 || is_lost, "{} {}", made.status, made.text());
+                    waits.lock().unwrap().push(began.elapsed());
+                    if let Some(id) = made.json()["id"].as_str() {
+                        server.admin.delete(&format!("/v1/sandboxes/{id}"));
+                    }
+                }
+            }
+        };
+        for _ in 0..3 {
+            scope.spawn(work("/v1/sandboxes", json!({})));
+        }
+        scope.spawn(work("/v1/run", json!({"code": "print(1)"})));
+        let mut replaced = Vec::new();
+        for _ in 0..KILLS {
+            std::thread::sleep(Duration::from_millis(500));
+            let all = descendants(server.pid());
+            // The launcher of a zone that has just been killed may still clear up, without a master.
+            let is_launcher =
+                |pid| all.iter().any(|one| one.pid == pid && one.parent == server.pid());
+            let master = all.iter().find(|process| is_launcher(process.parent)).unwrap();
+            let began = Instant::now();
+            signal(master.pid, Signal::KILL);
+            let made = server.admin.post("/v1/sandboxes", &json!({})).expect(201).json();
+            replaced.push(began.elapsed());
+            server.admin.delete(&format!("/v1/sandboxes/{}", made["id"].as_str().unwrap()));
+        }
+        stop.store(true, Ordering::Relaxed);
+        replaced.sort();
+        println!(
+            "a create after a kill took {:?} p50, {:?} most",
+            replaced[KILLS / 2],
+            replaced[KILLS - 1]
+        );
+        assert!(replaced[KILLS - 1] < REPLACED_MAX, "{replaced:?}");
+    });
+    let mut waits = waits.into_inner().unwrap();
+    waits.sort();
+    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+    println!("{} requests: {:?} p50, {:?} p99, {:?} most", waits.len(), at(50), at(99), at(100));
+    let log = server.log();
+    assert_eq!(log.matches("the zone process has ended").count(), KILLS, "{log}");
+    assert_eq!(log.matches("ERROR").count(), KILLS, "{log}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Who may do what: keys in all forms, and what others' things look like.
 
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::harness::http::{Client, Response};
 use crate::harness::server::{TestSandbox, TestServer};
-use crate::harness::{TIMEOUT, eventually};
+use crate::harness::{SILICA, TIMEOUT, eventually, finish};
 
 #[test]
 fn key_is_taken_in_every_form_and_nothing_else_is() {
@@ -65,6 +67,21 @@ fn revoked_key_is_worth_nothing() {
     let revoked = listed.iter().find(|key| key["id"] == id.as_str()).unwrap();
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
     assert!(listed.iter().all(|key| key.get("key").is_none()), "{listed:?}");
+}
+
+#[test]
+fn key_of_another_process_works_at_once() {
+    let server = TestServer::new();
+    for number in 0..8 {
+        // So that the server has just read its keys.
+        server.admin.get("/v1/sandboxes").expect(200);
+        let mut command = Command::new(SILICA);
+        command.args(["key", "create", &format!("new {number}")]);
+        let made = finish(command.env("SILICA_HOME", server.home().path()).stdin(Stdio::null()));
+        assert_eq!(made.status, 0, "{made:?}");
+        let client = server.admin.with_key(Some(made.stdout.trim_end()));
+        assert_eq!(client.get("/v1/sandboxes").status, 200, "try {number}");
+    }
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn every_operation_does_what_the_document_says() {
 }
 
 fn service(caller: &mut Caller) {
-    for id in ["isAlive", "isReady", "getMetrics"] {
+    for id in ["getService", "isAlive", "isReady", "getMetrics"] {
         caller.want(200, id, "", "");
     }
     let document = caller.want(200, "getDocument", "", "").json();
@@ -213,7 +213,7 @@ fn run_and_sandboxes(caller: &mut Caller) {
     );
     let create = json!({
         "metadata": {"user": "42"}, "ttl_seconds": 600, "env": {"K": "V"},
-        "inputs": [{"name": "a.txt", "content": "a"}],
+        "inputs": [{"name": "input.txt", "content": "a"}],
     });
     let sandbox = caller.json(201, "createSandbox", &create);
     caller.name("sandbox", sandbox["id"].as_str().unwrap());
@@ -296,7 +296,8 @@ fn files(caller: &mut Caller) {
     assert_eq!(caller.want(200, "readFile", "?path=d/b.txt", "").text(), "new");
     caller.want(204, "removeFile", "?path=d", "");
     for (status, id, query) in [
-        (400, "statFile", "?path=/etc/passwd"),
+        (200, "statFile", "?path=/etc/passwd"),
+        (400, "statFile", "?path=a%00b"),
         (404, "readFile", "?path=missing"),
         (422, "readFile", "?path=copy"),
         (422, "readArchive", "?path=n"),

@@ -167,8 +167,7 @@ fn top_trusts_the_certificate_that_it_is_given() {
     let refused = top(&secured.server, "localhost", None);
     assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");
     expect![[r"
-        silica: the certificate of https://localhost:PORT is not trusted; if the server signs its own certificate, pass it with --ca
-          because: invalid peer certificate: UnknownIssuer
+        silica: the certificate of https://localhost:PORT is not trusted: this machine does not know who signed it; if the server signs its own certificate, pass it with --ca FILE or SILICA_CA
     "]]
     .assert_eq(&refused.stderr.replace(&port.to_string(), "PORT"));
     let looked = top(&secured.server, "localhost", Some(&certificate));
@@ -187,8 +186,8 @@ fn certificate_that_may_sign_others_is_trusted_if_it_is_the_very_one() {
     let another = server.home().path().join("another.crt");
     fs::write(&another, signing_certificate().cert.pem()).unwrap();
     for (host, trusted, reason) in [
-        ("localhost", &another, "CaUsedAsEndEntity"),
-        ("127.0.0.1", &certificate, "not valid for name"),
+        ("localhost", &another, "that of an authority"),
+        ("127.0.0.1", &certificate, "it is for another host name"),
     ] {
         let refused = top(&server, host, Some(trusted));
         assert_eq!((refused.status, refused.stdout.as_str()), (125, ""), "{refused:?}");

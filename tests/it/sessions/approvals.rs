@@ -482,3 +482,41 @@ fn settings_that_cannot_be_had_end_the_start() {
         assert!(ran.stderr.contains(said), "{ran:?}");
     }
 }
+
+/// A client of `/v1/run` is not left waiting for a person: it learns where the result will be.
+#[test]
+fn a_run_that_waits_is_answered_and_can_be_fetched() {
+    let scene = Scene::new(&[]);
+    let client = &scene.sandbox.client;
+    let code = "open('made', 'w').write('x'); print(6 * 7)";
+    let body = json!({"code": code, "policy": ASKS, "outputs": ["/workspace/made"]});
+    let response = client.post("/v1/run", &body).expect(202);
+    let location = response.header("location").unwrap().to_owned();
+    let waiting = response.json();
+    assert_eq!(waiting["state"], "awaiting_approval", "{waiting}");
+    let sandbox = waiting["sandbox"].as_str().unwrap();
+    assert_eq!(location, format!("/v1/sandboxes/{sandbox}/cells/c1"));
+    // Another key finds nothing there.
+    scene.server.tenant().get(&location).expect(404);
+    decide(&scene.boss, waiting["approval"]["id"].as_str().unwrap(), "approve").expect(200);
+    let ended = client.get(&format!("{location}?wait=60")).expect(200).json();
+    assert_eq!((&ended["outcome"], &ended["stdout"]), (&json!("ok"), &json!("42\n")), "{ended}");
+    let made = client.get(&format!("/v1/sandboxes/{sandbox}/files/content?path=made")).expect(200);
+    assert_eq!(made.body, b"x");
+    client.request("DELETE", &format!("/v1/sandboxes/{sandbox}"), &[], b"").expect(204);
+    client.get(&location).expect(404);
+    // One that is decided soon is answered as ever.
+    let boss = scene.boss.clone();
+    let deciding = std::thread::spawn(move || {
+        let mut found = None;
+        eventually(TIMEOUT, || {
+            let waits = boss.get("/v1/approvals").expect(200).json();
+            found = waits["approvals"][0]["id"].as_str().map(str::to_owned);
+            found.is_some()
+        });
+        decide(&boss, &found.unwrap(), "approve").expect(200);
+    });
+    let soon = client.post("/v1/run", &body).expect(200).json();
+    assert_eq!(soon["stdout"], "42\n", "{soon}");
+    deciding.join().unwrap();
+}

@@ -131,6 +131,38 @@ fn one_key_does_not_starve_another() {
 }
 
 #[test]
+fn records_are_counted_before_code_runs() {
+    let server = TestServer::with(&["quota.audit_bytes_per_minute=1M"]);
+    let (one, other) = (server.tenant(), server.tenant());
+    let sandbox = TestSandbox::new(&one, &json!({}));
+    let code = format!("open('ran', 'a').write('x')  #{}", "x".repeat(60_000));
+    let mut ran = 0;
+    let refused = loop {
+        let response = sandbox.post("/cells", &json!({"code": code}));
+        if response.status != 200 {
+            break response;
+        }
+        ran += 1;
+        assert!(ran < 50, "it is never refused");
+    };
+    assert_eq!(refused.problem(), (429, "quota_exceeded".to_owned()));
+    assert!(refused.header("retry-after").is_some());
+    assert!((10..20).contains(&ran), "{ran} cells of 60 kB each in 1 MiB");
+    // What was refused did not run, and everything that ran has its record.
+    let executions = one.get("/v1/audit?limit=100").expect(200).json();
+    assert_eq!(executions["executions"].as_array().unwrap().len(), ran);
+    assert_eq!(sandbox.print("print(len(open('ran').read()))"), ran.to_string());
+    // Commands, and other keys.
+    let long = "x".repeat(60_000);
+    let command = json!({"command": format!("true {long}")});
+    assert_eq!(sandbox.post("/commands", &command).problem(), (429, "quota_exceeded".to_owned()));
+    let others = TestSandbox::new(&other, &json!({}));
+    others.run(&code);
+    let stats = one.get("/v1/stats").expect(200).json();
+    assert_eq!(stats["quota"]["audit_bytes_per_minute"], 1 << 20, "{stats}");
+}
+
+#[test]
 fn uploads_and_output_are_counted() {
     let server = TestServer::with(&[
         "quota.upload_bytes_per_minute=1000000",

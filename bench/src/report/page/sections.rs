@@ -178,7 +178,7 @@ struct Growth {
     scale_up: Scale,
 }
 
-const GROWTHS: [Growth; 6] = [
+const GROWTHS: [Growth; 9] = [
     Growth {
         curve: "growth-sandboxes",
         title: "With the number of sandboxes",
@@ -192,6 +192,30 @@ const GROWTHS: [Growth; 6] = [
         title: "Memory with the number of sandboxes",
         about: "What so many idle sandboxes use together, server included.",
         across: "idle sandboxes",
+        scale_across: Scale::Straight,
+        scale_up: Scale::Straight,
+    },
+    Growth {
+        curve: "load-sandboxes",
+        title: "Memory of the server with the number of sandboxes",
+        about: "The resident memory of the server's own process; sandboxes have theirs beside it.",
+        across: "idle sandboxes of one key",
+        scale_across: Scale::Straight,
+        scale_up: Scale::Straight,
+    },
+    Growth {
+        curve: "load-kept",
+        title: "Memory of the server with what cells have printed",
+        about: "Cells of one key print 60 MB each, and no client reads it; `quota.kept_bytes` bounds what is kept.",
+        across: "MB printed",
+        scale_across: Scale::Straight,
+        scale_up: Scale::Straight,
+    },
+    Growth {
+        curve: "load-streams",
+        title: "Memory of the server with the number of streams",
+        about: "Clients of one key read the events of a cell that runs.",
+        across: "open streams",
         scale_across: Scale::Straight,
         scale_up: Scale::Straight,
     },

@@ -9,9 +9,9 @@ use silica_interpret::{ExtractedCode, OutputFile, PromptAnswer, PromptEvent, ext
 use silica_policy::Action;
 
 use super::highlight::Highlighter;
-use super::picture::Protocol;
-use crate::run::show::show_result;
-use crate::show;
+use crate::picture::Protocol;
+use crate::run::show::{Streams, show_result, traceback};
+use crate::{colour, show};
 
 /// The most files of one answer that are saved.
 const SAVED_MAX: usize = 100;
@@ -46,6 +46,7 @@ pub(super) struct EventPrinter {
     line: String,
     in_fence: bool,
     highlighter: Highlighter,
+    streams: Streams,
 }
 
 impl EventPrinter {
@@ -54,12 +55,13 @@ impl EventPrinter {
         Self {
             verbosity,
             code,
-            colour: std::io::stderr().is_terminal(),
-            pictures: Protocol::of_terminal(),
+            colour: colour::is_wanted(&std::io::stderr()),
+            pictures: Protocol::of_terminal(&std::io::stderr()),
             said: String::new(),
             line: String::new(),
             in_fence: false,
             highlighter: Highlighter::default(),
+            streams: Streams::new(),
         }
     }
 
@@ -76,22 +78,22 @@ impl EventPrinter {
                     say!("silica: {}", show::plain(&headline, 300));
                 }
             }
-            PromptEvent::Stdout(text) => write(&mut std::io::stdout().lock(), text),
-            PromptEvent::Stderr(text) => write(&mut std::io::stderr().lock(), text),
+            PromptEvent::Stdout(text) => self.streams.stdout(text.as_bytes()),
+            PromptEvent::Stderr(text) => self.streams.stderr(text.as_bytes()),
             PromptEvent::Result(bundle) => {
                 if let (Some(protocol), Some(png)) = (self.pictures, bundle.get("image/png")) {
                     write(&mut std::io::stderr().lock(), &protocol.show(png));
                 }
                 show_result(bundle);
             }
-            PromptEvent::Error(error) => error.traceback.iter().for_each(|line| say!("{line}")),
+            PromptEvent::Error(error) => traceback(&error.traceback),
             PromptEvent::Repair(_) => say!("silica: the code failed; the model tries again"),
+            PromptEvent::Ran(_) => self.streams.finish(),
             PromptEvent::Delta(_)
             | PromptEvent::Code(_)
             | PromptEvent::Checked(_)
             | PromptEvent::Running
-            | PromptEvent::Approval(_)
-            | PromptEvent::Ran(_) => {}
+            | PromptEvent::Approval(_) => {}
         }
     }
 

@@ -105,3 +105,20 @@ fn is_for_signing(error: &Error) -> bool {
         _ => false,
     }
 }
+
+/// Says what is wrong with a certificate. The text of the library is a value of a Rust type for what
+/// it has no words for.
+pub(super) fn reason(text: &str) -> &'static str {
+    let known = [
+        ("UnknownIssuer", "this machine does not know who signed it"),
+        ("CaUsedAsEndEntity", "it is that of an authority, and not of a server"),
+        ("Expired", "it has expired"),
+        ("NotValidYet", "it is not valid yet"),
+        ("NotValidForName", "it is for another host name"),
+        ("not valid for name", "it is for another host name"),
+        ("Revoked", "it has been revoked"),
+        ("BadSignature", "its signature is wrong"),
+    ];
+    let found = known.iter().find(|(name, _)| text.contains(name));
+    found.map_or("it is not valid", |(_, reason)| reason)
+}

@@ -62,7 +62,7 @@ fn comment(text: &str) -> String {
     lines + "\n"
 }
 
-/// Returns the page `docs/configuration.md`.
+/// Returns the page `docs/reference/configuration.md`.
 #[cfg(test)]
 pub(super) fn page() -> String {
     let mut text = include_str!("preface.md").to_owned();

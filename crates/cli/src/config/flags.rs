@@ -46,6 +46,11 @@ impl ServeFlags {
         Self { set, ..Self::default() }
     }
 
+    /// Returns flags that only name the configuration file.
+    pub(crate) fn of_file(config: &std::path::Path) -> Self {
+        Self { config: Some(config.to_owned()), ..Self::default() }
+    }
+
     /// Returns the keys that the flags set, each with its value and flag. Named flags follow
     /// `--set` and so take precedence over it.
     pub(super) fn values(&self) -> Vec<(&str, RawValue, Origin)> {

@@ -17,10 +17,14 @@ use super::value::Value;
 
 /// The largest count of anything.
 const COUNT_MAX: u32 = 1_000_000;
+/// The most transfers and connections.
+const HELD_COUNT_MAX: u64 = 1_000_000;
 /// The most cells of one sandbox.
 const CELLS_MAX: u32 = 1_000_000_000;
 /// The most audit records.
 const RECORDS_MAX: u64 = 1_000_000_000_000;
+/// The least bytes of the audit log, and of a key's records in a minute; more than one record takes.
+const AUDIT_BYTES_MIN: u64 = 1 << 20;
 /// The most tokens, and the most cents.
 const TOKENS_MAX: u64 = 1_000_000_000_000;
 /// The most forks of one zygote.
@@ -109,6 +113,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
         "The highest limits that a create request can set. No default may be above them.",
     ),
     ("quota", "The quotas of each API key."),
+    ("capacity", "What all keys together may hold at a time."),
     ("pool", "Sandboxes that are kept ready, by template. A given table replaces all defaults."),
     ("audit", "What is recorded of each execution."),
     ("policy", "How code is checked before it runs; see policy.md."),
@@ -189,6 +194,9 @@ const GENERAL: &[Key] = &[
         "The number of cells after which a sandbox ends"),
     key!("sandboxes.count_max" => sandboxes.count_max, Whole(1..=COUNT_MAX),
         "The most sandboxes on the whole server"),
+    key!("sandboxes.ended_max" => sandboxes.ended_max,
+        OrZero { of: Whole(1..=RECORDS_MAX), zero: "any number" },
+        "How many records of ended sandboxes are kept; older ones are removed"),
     key!("cells.timeout_seconds" => cells.timeout, Seconds(MILLISECOND..=TIME_MAX),
         "The wall-clock time of a cell that sets no timeout"),
     key!("cells.timeout_seconds_max" => cells.timeout_max, Seconds(MILLISECOND..=TIME_MAX),
@@ -250,15 +258,36 @@ const OPERATION: &[Key] = &[
         "Bytes sent to the server"),
     key!("quota.output_bytes_per_minute" => quota.output_bytes_per_minute, Bytes(1..=SIZE_MAX),
         "Bytes received from the server"),
+    key!("quota.audit_bytes_per_minute" => quota.audit_bytes_per_minute,
+        Bytes(AUDIT_BYTES_MIN..=SIZE_MAX),
+        "Bytes of records in the audit log and of its sandboxes, as they are before they are \
+         compressed; beyond that executions are refused"),
     key!("quota.cpu_seconds_per_minute" => quota.cpu_per_minute,
         OrZero { of: Seconds(MILLISECOND..=TIME_MAX), zero: "no limit" },
         "Processor time of all sandboxes together"),
+    key!("quota.in_flight_bytes" => quota.budget.in_flight_bytes, Bytes(1024..=SIZE_MAX),
+        "Bytes of request bodies that are read or worked on at a time"),
+    key!("quota.kept_bytes" => quota.budget.kept_bytes, Bytes(1024..=SIZE_MAX),
+        "Bytes of output and results that are kept for clients; the oldest are dropped"),
+    key!("quota.transfers" => quota.budget.transfers, Whole(1..=HELD_COUNT_MAX),
+        "Files, archives and long responses transferred at a time; further ones wait"),
+    key!("quota.connections" => quota.budget.connections, Whole(1..=HELD_COUNT_MAX),
+        "Connections at a time"),
     key!("quota.model_tokens_per_day" => quota.model_tokens_per_day,
         OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
         "Tokens that models read and write, by UTC day"),
     key!("quota.model_cents_per_day" => quota.model_cents_per_day,
         OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
         "Cost of models with a known price, in cents, by UTC day"),
+    key!("capacity.in_flight_bytes" => capacity.in_flight_bytes, Bytes(1024..=SIZE_MAX),
+        "Bytes of request bodies that are read or worked on at a time"),
+    key!("capacity.kept_bytes" => capacity.kept_bytes, Bytes(1024..=SIZE_MAX),
+        "Bytes of output and results that are kept for clients; the oldest of the key that has \
+         most are dropped"),
+    key!("capacity.transfers" => capacity.transfers, Whole(1..=HELD_COUNT_MAX),
+        "Files, archives and long responses transferred at a time; further ones wait"),
+    key!("capacity.connections" => capacity.connections, Whole(1..=HELD_COUNT_MAX),
+        "Connections at a time; the oldest that has shown no key is closed for a new one"),
     key!("pool" => pool,
         Table { name: TEMPLATE, of: Whole(0..=READY_MAX), entries_max: ENTRIES_MAX },
         "Sandboxes kept ready, by template", Some("code-interpreter = 4")),
@@ -273,6 +302,10 @@ const OPERATION: &[Key] = &[
     key!("audit.records_max" => audit.records_max,
         OrZero { of: Whole(1..=RECORDS_MAX), zero: "any number" },
         "How many records are kept; older ones are removed"),
+    key!("audit.bytes_max" => audit.bytes_max,
+        OrZero { of: Bytes(AUDIT_BYTES_MIN..=SIZE_MAX), zero: "any size" },
+        "How many bytes the log takes on the disk, about; beyond that the oldest records are \
+         removed, and `silica audit verify` says how many"),
     key!("policy.default" => policy.default, POLICY,
         "The policy for code whose request names none"),
     key!("policy.minimum" => policy.minimum, Optional { of: POLICY },

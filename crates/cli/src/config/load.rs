@@ -9,19 +9,20 @@ use super::file::{ConfigFile, Search, StatementKind, User, not_section};
 use super::flags::ServeFlags;
 use super::keys::{Key, key, keys, sections};
 use super::origin::Origin;
-use super::raw_value::{RawValue, cut};
+use super::raw_value::{RawKind, RawValue, cut};
 use super::settings::Settings;
 
 /// Variables with the prefix `SILICA_` that set no key: the data directory, the configuration file,
 /// the log filter, the interpreter for templates, those of clients, and the key of the model's
 /// provider.
-pub(super) const OTHER_VARIABLES: [&str; 7] = [
+pub(super) const OTHER_VARIABLES: [&str; 8] = [
     "SILICA_HOME",
     "SILICA_CONFIG",
     "SILICA_LOG",
     "SILICA_PYTHON",
     "SILICA_KEY",
     "SILICA_URL",
+    "SILICA_CA",
     "SILICA_MODEL_KEY",
 ];
 
@@ -97,7 +98,9 @@ impl Draft {
         for statement in statements {
             let origin = Origin::File(file.path.clone(), statement.line);
             match statement.kind {
-                StatementKind::Value(path, given) => self.take(path, &given, origin),
+                StatementKind::Value(path, given) => {
+                    self.take(path, &beside(path, given, &file.path), origin);
+                }
                 StatementKind::Unknown(path) => self.report(|| unknown(&path, origin)),
                 StatementKind::NotSection(path, given) => self.report(|| {
                     let (given, allowed) = not_section(&path, &given);
@@ -159,6 +162,19 @@ impl Draft {
         }
         let file = file.map(|file| file.path.clone());
         Ok(Loaded { settings, file, notices, origins })
+    }
+}
+
+/// Returns the value of a key that names a file beside the configuration, as an absolute path.
+fn beside(path: &str, given: RawValue, config: &Path) -> RawValue {
+    let RawKind::Text(text) = &given.kind else { return given };
+    let config = std::path::absolute(config).unwrap_or_default();
+    match config.parent() {
+        Some(directory) if path == "model.script" && !text.is_empty() => {
+            let joined = directory.join(text).to_string_lossy().into_owned();
+            RawValue { kind: RawKind::Text(joined), ..given }
+        }
+        _ => given,
     }
 }
 

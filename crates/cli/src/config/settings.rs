@@ -11,6 +11,7 @@ use std::time::Duration;
 use silica_domain::{LimitValues, LimitsMax};
 use silica_engine::ZygotePolicy;
 use silica_policy::Preset;
+use silica_sessions::Budget;
 use silica_templates::TemplateName;
 
 use super::address::Listen;
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) cells: Cells,
     pub(crate) limits: LimitSettings,
     pub(crate) quota: Quota,
+    /// What all keys together may hold at a time.
+    pub(crate) capacity: Budget,
     /// How many sandboxes are kept ready, by template.
     pub(crate) pool: BTreeMap<TemplateName, u32>,
     pub(crate) audit: Audit,
@@ -100,6 +103,8 @@ pub(crate) struct Sandboxes {
     pub(crate) max_cells: u32,
     /// On the whole server.
     pub(crate) count_max: u32,
+    /// How many records of ended sandboxes are kept; `None` for all.
+    pub(crate) ended_max: Option<u64>,
 }
 
 /// The defaults and maximums of cells.
@@ -130,8 +135,10 @@ pub(crate) struct Quota {
     pub(crate) cells_queued: u32,
     pub(crate) upload_bytes_per_minute: u64,
     pub(crate) output_bytes_per_minute: u64,
+    pub(crate) audit_bytes_per_minute: u64,
     /// `None` for no limit.
     pub(crate) cpu_per_minute: Option<Duration>,
+    pub(crate) budget: Budget,
     /// `None` for no limit.
     pub(crate) model_tokens_per_day: Option<u64>,
     /// `None` for no limit.
@@ -182,6 +189,8 @@ pub(crate) struct Audit {
     pub(crate) retention: Option<Duration>,
     /// `None` for no limit.
     pub(crate) records_max: Option<u64>,
+    /// `None` for no limit.
+    pub(crate) bytes_max: Option<u64>,
 }
 
 /// Whether the audit log stores the code or only its digest.
@@ -212,6 +221,7 @@ impl Default for Settings {
                 idle_max: Duration::from_hours(24),
                 max_cells: 10_000,
                 count_max: 1000,
+                ended_max: Some(100_000),
             },
             cells: Cells {
                 timeout: Duration::from_secs(30),
@@ -221,12 +231,19 @@ impl Default for Settings {
             },
             limits: LimitSettings::default(),
             quota: Quota::default(),
+            capacity: Budget {
+                in_flight_bytes: 256 * MIB,
+                kept_bytes: 512 * MIB,
+                transfers: 256,
+                connections: 4096,
+            },
             pool: [(template("code-interpreter"), 4), (template("python"), 2)].into(),
             audit: Audit {
                 code: AuditCode::Full,
                 redact: Vec::new(),
                 retention: None,
                 records_max: None,
+                bytes_max: Some(4 * GIB),
             },
             policy: PolicySettings { default: PolicySource::Preset(Preset::Open), minimum: None },
             approvals: ApprovalSettings {
@@ -247,14 +264,21 @@ impl Default for Settings {
 impl Default for Quota {
     fn default() -> Self {
         Self {
-            requests_per_second: 200,
-            request_burst: 400,
+            requests_per_second: 1000,
+            request_burst: 2000,
             sandboxes: 100,
             cells_running: 32,
             cells_queued: 64,
             upload_bytes_per_minute: 16 * GIB,
             output_bytes_per_minute: 4 * GIB,
+            audit_bytes_per_minute: 64 * MIB,
             cpu_per_minute: None,
+            budget: Budget {
+                in_flight_bytes: 64 * MIB,
+                kept_bytes: 128 * MIB,
+                transfers: 32,
+                connections: 512,
+            },
             model_tokens_per_day: None,
             model_cents_per_day: None,
         }

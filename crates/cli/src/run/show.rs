@@ -5,14 +5,36 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use silica_domain::{Bundle, Limits, Outcome};
-use silica_engine::{CellReport, Watcher};
+use silica_domain::{Bundle, CellError};
+use silica_engine::Watcher;
+
+use crate::colour;
+use crate::notebook::CellOutputs;
+use crate::picture::Protocol;
+use crate::show::guest_text::{GuestText, quoted, write};
+use crate::show::plain as plain_text;
+use crate::workspace::CellSummary;
+
+/// Whether pictures are saved that the terminal has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Saving {
+    Always,
+    /// Only what the terminal cannot show.
+    Unshown,
+}
+
+/// The most characters of a result's type in a message.
+const MIME_CHARS_MAX: usize = 100;
 
 /// Shows output as it comes, from a thread of its own: a reader that does not read holds up neither
-/// the run nor its clocks. What waits is bounded by the output and result limits.
-pub(super) struct Terminal {
+/// the run nor its clocks. What waits is bounded by the output and result limits. Keeps what it
+/// showed, for a notebook.
+pub(crate) struct Screen {
     to_thread: Option<mpsc::Sender<Shown>>,
     thread: Option<JoinHandle<()>>,
+    outputs: CellOutputs,
+    /// Whether the last line on stdout has ended.
+    pub(crate) at_line_start: bool,
 }
 
 enum Shown {
@@ -21,24 +43,29 @@ enum Shown {
     Result(Arc<Bundle>),
 }
 
-impl Terminal {
-    /// Shows everything live, or nothing.
-    pub(super) fn new(live: bool) -> Self {
-        if !live {
-            return Self { to_thread: None, thread: None };
-        }
+impl Screen {
+    /// Shows everything live; pictures by a protocol of the terminal, if it has one.
+    pub(crate) fn new(protocol: Option<Protocol>, saving: Saving) -> Self {
         let (sender, receiver) = mpsc::channel();
-        let thread = std::thread::spawn(move || receiver.iter().for_each(show));
-        Self { to_thread: Some(sender), thread: Some(thread) }
+        let thread = std::thread::spawn(move || {
+            let mut streams = Streams::new();
+            for shown in receiver {
+                streams.show(shown, protocol, saving);
+            }
+            streams.finish();
+        });
+        let outputs = CellOutputs::default();
+        Self { to_thread: Some(sender), thread: Some(thread), outputs, at_line_start: true }
     }
 
-    /// Waits until everything is shown.
-    pub(super) fn finish(&mut self) {
+    /// Waits until everything is shown; returns what it was.
+    pub(crate) fn finish(&mut self) -> CellOutputs {
         self.to_thread = None;
         if let Some(thread) = self.thread.take() {
             // A panic there was about showing; the run's report is still right.
             let _ = thread.join();
         }
+        std::mem::take(&mut self.outputs)
     }
 
     fn send(&self, shown: Shown) {
@@ -49,33 +76,74 @@ impl Terminal {
     }
 }
 
-impl Watcher for Terminal {
+impl Watcher for Screen {
     fn stdout(&mut self, bytes: &[u8]) {
+        self.outputs.stream("stdout", bytes);
+        self.at_line_start = bytes.last().map_or(self.at_line_start, |&last| last == b'\n');
         self.send(Shown::Stdout(bytes.to_vec()));
     }
 
     fn stderr(&mut self, bytes: &[u8]) {
+        self.outputs.stream("stderr", bytes);
         self.send(Shown::Stderr(bytes.to_vec()));
     }
 
+    fn error(&mut self, error: &CellError) {
+        self.outputs.error(error);
+    }
+
     fn result(&mut self, bundle: &Arc<Bundle>) {
+        self.outputs.result(bundle);
+        self.at_line_start = true;
         self.send(Shown::Result(Arc::clone(bundle)));
     }
 }
 
-fn show(shown: Shown) {
-    match shown {
-        Shown::Stdout(bytes) => write(&mut std::io::stdout().lock(), &bytes),
-        Shown::Stderr(bytes) => write(&mut std::io::stderr().lock(), &bytes),
-        Shown::Result(bundle) => show_result(&bundle),
-    }
+/// The two streams of the code on their way to ours. A terminal gets text and colours, a pipe or a file every byte.
+pub(crate) struct Streams {
+    stdout: Option<GuestText>,
+    stderr: Option<GuestText>,
 }
 
-/// A reader that has gone (`silica run … | head`) is no reason to fail.
-fn write(stream: &mut impl Write, bytes: &[u8]) {
-    if !bytes.is_empty() {
-        let _ = stream.write_all(bytes);
-        let _ = stream.flush();
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Self {
+            stdout: GuestText::for_terminal(&std::io::stdout()),
+            stderr: GuestText::for_terminal(&std::io::stderr()),
+        }
+    }
+
+    fn show(&mut self, shown: Shown, protocol: Option<Protocol>, saving: Saving) {
+        match shown {
+            Shown::Stdout(bytes) => self.stdout(&bytes),
+            Shown::Stderr(bytes) => self.stderr(&bytes),
+            Shown::Result(bundle) => {
+                let sequence = protocol.zip(bundle.get("image/png"));
+                let sequence = sequence.map(|(protocol, png)| protocol.show(png));
+                let sequence = sequence.unwrap_or_default();
+                // Ours, and not the guest's: the picture in it is in base 64.
+                write(&mut std::io::stdout().lock(), None, sequence.as_bytes());
+                if sequence.is_empty() || saving == Saving::Always {
+                    show_result(&bundle);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn stdout(&mut self, bytes: &[u8]) {
+        write(&mut std::io::stdout().lock(), self.stdout.as_mut(), bytes);
+    }
+
+    pub(crate) fn stderr(&mut self, bytes: &[u8]) {
+        write(&mut std::io::stderr().lock(), self.stderr.as_mut(), bytes);
+    }
+
+    /// Ends the colours of the code, so that what follows is shown without them.
+    pub(crate) fn finish(&mut self) {
+        let stdout = self.stdout.as_mut().map_or("", GuestText::finish);
+        write(&mut std::io::stdout().lock(), None, stdout.as_bytes());
+        let stderr = self.stderr.as_mut().map_or("", GuestText::finish);
+        write(&mut std::io::stderr().lock(), None, stderr.as_bytes());
     }
 }
 
@@ -110,7 +178,8 @@ pub(crate) fn show_result(bundle: &Bundle) {
     match (plain, bundle.payloads.first()) {
         (Some(text), _) => print(text),
         (None, Some(payload)) => {
-            say!("silica: a result of type {} is shown only with --json", payload.mime);
+            let mime = plain_text(&payload.mime, MIME_CHARS_MAX);
+            say!("silica: a result of type {mime} is shown only with --json");
         }
         (None, None) => {}
     }
@@ -128,7 +197,10 @@ fn is_bare_name(text: &[u8]) -> bool {
 fn print(text: &[u8]) {
     let mut line = text.to_vec();
     line.push(b'\n');
-    write(&mut std::io::stdout().lock(), &line);
+    let mut filter = GuestText::for_terminal(&std::io::stdout());
+    let mut stdout = std::io::stdout().lock();
+    write(&mut stdout, filter.as_mut(), &line);
+    write(&mut stdout, None, filter.as_mut().map_or("", GuestText::finish).as_bytes());
 }
 
 fn save(data: &[u8], ending: &str) {
@@ -154,24 +226,27 @@ fn write_beside(data: &[u8], ending: &str) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("there are too many results here already"))
 }
 
-/// What is said when the code has ended: its traceback, and every limit it ran into.
-pub(super) fn ending(report: &CellReport, limits: &Limits) {
-    if let Some(error) = &report.error
-        && report.outcome != Outcome::Interrupted
-    {
-        for line in &error.traceback {
+/// Prints a traceback, in which the names of exceptions and files are the code's own.
+pub(crate) fn traceback(lines: &[String]) {
+    let coloured = colour::is_wanted(&std::io::stderr());
+    for (index, line) in lines.iter().enumerate() {
+        let line = quoted(line, &std::io::stderr());
+        // The last line names the exception.
+        if coloured && index + 1 == lines.len() {
+            say!("{}{line}{}", colour::RED, colour::PLAIN);
+        } else {
             say!("{line}");
         }
     }
-    let mut said = Vec::new();
-    if let Some(text) = report.outcome.explain(limits, super::flag) {
-        say!("silica: {text}");
-        said.push(text);
+}
+
+/// Says how the code has ended: its traceback, and every limit it ran into.
+pub(crate) fn ending(summary: CellSummary) -> CellSummary {
+    if let Some(error) = &summary.error {
+        traceback(&error.traceback);
     }
-    for hit in &report.limits_hit {
-        let message = hit.message(super::flag(hit.limit));
-        if !said.contains(&message) {
-            say!("silica: {message}");
-        }
+    for note in &summary.notes {
+        say!("silica: {note}");
     }
+    summary
 }

@@ -3,7 +3,8 @@
 use clap::Args as _;
 use silica_domain::Limit;
 
-use super::{RunArgs, flag};
+use super::RunArgs;
+use crate::limits::flag;
 
 #[test]
 fn every_limit_has_a_flag_of_its_own() {

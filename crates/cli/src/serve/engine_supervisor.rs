@@ -4,21 +4,23 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use silica_domain::Tier;
 use silica_engine::{CreateOptions, Engine, EngineOptions};
+use silica_server::Startup;
 use silica_sessions::Sessions;
 use silica_store::audit::Note;
 use silica_templates::{Home, Template, list};
 
 use crate::config::Settings;
 use crate::home;
+use crate::template::progress::StartProgress;
 
 /// How long to wait after a failed start, at first; it doubles with every failure.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest wait between two attempts to start an engine.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -32,10 +34,14 @@ pub(super) struct TemplateSet {
 
 impl TemplateSet {
     /// Finds all templates, and builds those of the pool and the default one if they are not built.
-    pub(super) fn find(home: &Home, settings: &Settings) -> Result<Self> {
+    pub(super) fn find(home: &Home, settings: &Settings, startup: &Startup) -> Result<Self> {
         let mut names: BTreeSet<_> = settings.pool.keys().map(ToString::to_string).collect();
         names.insert(settings.sandboxes.template.to_string());
-        let warm = names.iter().map(|name| home::template(home, name)).collect::<Result<_>>()?;
+        let build = |name: &String| {
+            let progress = &mut || StartProgress::new(name, startup.clone());
+            home::template_with(home, name, progress)
+        };
+        let warm = names.iter().map(build).collect::<Result<_>>()?;
         let mut cold = Vec::new();
         for listed in list(home)? {
             match listed.build {
@@ -65,6 +71,15 @@ impl TemplateSet {
     }
 }
 
+/// Whether a start waits until the interpreters of the templates are warm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warming {
+    /// A template whose interpreter cannot start is an error.
+    Awaited,
+    /// Requests wait for a zone. The first sandboxes get fresh interpreters.
+    Begun,
+}
+
 /// Starts engines, one after the other.
 pub(super) struct EngineSupervisor {
     pub(super) home: Home,
@@ -74,12 +89,14 @@ pub(super) struct EngineSupervisor {
 
 impl EngineSupervisor {
     /// Starts an engine, loads all templates, and starts to fill its pools.
-    pub(super) async fn start(&self) -> Result<Engine> {
-        let engine = Engine::start(EngineOptions {
+    pub(super) async fn start(&self, warming: Warming, startup: &Startup) -> Result<Engine> {
+        let options = EngineOptions {
             limits_max: self.settings.limits.max.clone(),
             ..home::engine_options(&self.home, Tier::Jail, self.settings.zygotes)?
-        })?;
-        match self.load_templates(&engine).await {
+        };
+        // Starting waits for the zone process, which would stop a thread that answers requests.
+        let engine = tokio::task::spawn_blocking(|| Engine::start(options)).await??;
+        match self.load_templates(&engine, warming, startup).await {
             Ok(()) => Ok(engine),
             Err(error) => {
                 engine.close().await;
@@ -88,12 +105,21 @@ impl EngineSupervisor {
         }
     }
 
-    async fn load_templates(&self, engine: &Engine) -> Result<()> {
+    async fn load_templates(
+        &self,
+        engine: &Engine,
+        warming: Warming,
+        startup: &Startup,
+    ) -> Result<()> {
         for template in &self.templates.warm {
             let name = &template.manifest.name;
             engine.add_template(template.clone()).await?;
             tracing::info!(template = name, "warming up");
-            engine.warm(name).await?;
+            startup.set_doing(format!("warming up template {name}"));
+            match warming {
+                Warming::Awaited => engine.warm(name).await?,
+                Warming::Begun => engine.begin_warming(name).await?,
+            }
         }
         for template in &self.templates.cold {
             engine.add_template(template.clone()).await?;
@@ -107,7 +133,7 @@ impl EngineSupervisor {
     }
 
     /// Replaces the engine whenever its zone process ends, until the server stops accepting work.
-    pub(super) async fn supervise(self, sessions: Weak<Sessions>) {
+    pub(super) async fn supervise(self, sessions: Weak<Sessions>, startup: Startup) {
         loop {
             let Some(engine) = sessions.upgrade().map(|sessions| sessions.engine()) else { return };
             engine.ended().await;
@@ -115,22 +141,25 @@ impl EngineSupervisor {
                 return;
             }
             tracing::error!("the zone process has ended, and all sandboxes with it");
-            // The sandboxes in its pool have ended with the zone.
-            engine.close().await;
-            let Some(engine) = self.restart(&sessions).await else { return };
+            // In the background: what is left of the dead zone is cleared away while another starts. The
+            // sandboxes in its pool have ended with it.
+            tokio::spawn(async move { engine.close().await });
+            let began = Instant::now();
+            let Some(engine) = self.restart(&sessions, &startup).await else { return };
             let Some(sessions) = sessions.upgrade() else { return };
             sessions.replace_engine(engine).await;
-            tracing::warn!("another zone process has been started");
+            let took_ms = began.elapsed().as_millis() as u64;
+            tracing::warn!(took_ms, "another zone process has been started");
             // The records of the lost executions are in the log anyway, so a failure is ignored.
             let _ = sessions.audit().note(Note::new("zone_replaced")).await;
         }
     }
 
     /// Starts an engine, repeatedly until it succeeds; returns `None` when the server stops.
-    async fn restart(&self, sessions: &Weak<Sessions>) -> Option<Arc<Engine>> {
+    async fn restart(&self, sessions: &Weak<Sessions>, startup: &Startup) -> Option<Arc<Engine>> {
         let mut pause = RETRY_PAUSE;
         loop {
-            match self.start().await {
+            match self.start(Warming::Begun, startup).await {
                 Ok(engine) => return Some(Arc::new(engine)),
                 Err(error) => tracing::error!("cannot start another zone: {error:#}"),
             }

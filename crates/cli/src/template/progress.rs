@@ -7,6 +7,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use silica_server::Startup;
 use silica_templates::{Progress, Step};
 
 /// How often a moving bar is redrawn.
@@ -79,6 +80,42 @@ impl Progress for TerminalProgress {
             Shown::Bar(bar) => bar.set_position(units(step, 1.0)),
             Shown::Lines => say(&format!("{step}: done in {:.1} s", took.as_secs_f64())),
         }
+    }
+}
+
+/// Shows the progress of a build that a server waits for: on standard error, and to clients that ask
+/// whether it is ready.
+#[derive(Debug)]
+pub(crate) struct StartProgress {
+    name: String,
+    startup: Startup,
+    terminal: TerminalProgress,
+}
+
+impl StartProgress {
+    /// Begins with a template of this name.
+    pub(crate) fn new(name: &str, startup: Startup) -> Self {
+        Self { name: name.to_owned(), startup, terminal: TerminalProgress::stderr() }
+    }
+}
+
+impl Progress for StartProgress {
+    fn started(&mut self, step: Step) {
+        self.startup.set_doing(format!("building template {}: {step}", self.name));
+        self.terminal.started(step);
+    }
+
+    fn message(&mut self, text: &str) {
+        self.startup.set_doing(format!("building template {}: {}", self.name, one_line(text)));
+        self.terminal.message(text);
+    }
+
+    fn fraction(&mut self, done: f32) {
+        self.terminal.fraction(done);
+    }
+
+    fn finished(&mut self, step: Step, took: Duration) {
+        self.terminal.finished(step, took);
     }
 }
 

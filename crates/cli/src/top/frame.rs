@@ -12,7 +12,17 @@ use super::Sort;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) at: Timestamp,
+    pub(super) budgets: Vec<BudgetUse>,
     pub(super) rows: Vec<Row>,
+}
+
+/// What all keys together hold of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BudgetUse {
+    /// The name of the resource, unchanged from the server and untrusted.
+    pub(super) resource: String,
+    pub(super) held: u64,
+    pub(super) most: u64,
 }
 
 /// A sandbox. Texts are unchanged from the server and untrusted.
@@ -67,7 +77,7 @@ impl Frame {
             let old = before.and_then(|before| before.rows.iter().find(|old| old.id == row.id));
             Row { cpu_percent: old.and_then(|old| percent(old.cpu?, row.cpu?)), ..row }
         });
-        Ok(Self { at, rows: rows.collect() })
+        Ok(Self { at, budgets: budgets(&answer["budgets"]), rows: rows.collect() })
     }
 
     pub(super) fn sort(&mut self, sort: Sort) {
@@ -119,6 +129,16 @@ impl Row {
     pub(super) fn shown_owner(&self) -> &str {
         self.owner_name.as_deref().unwrap_or(&self.owner)
     }
+}
+
+fn budgets(value: &Value) -> Vec<BudgetUse> {
+    let amount = |value: &Value| value.as_u64().unwrap_or(0);
+    let budget = |(resource, used): (&String, &Value)| BudgetUse {
+        resource: resource.clone(),
+        held: amount(&used["held"]),
+        most: amount(&used["most"]),
+    };
+    value.as_object().map(|all| all.iter().map(budget).collect()).unwrap_or_default()
 }
 
 fn moment(value: &Value) -> Option<Timestamp> {

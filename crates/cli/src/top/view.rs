@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::frame::{Frame, Row, State};
+use super::frame::{BudgetUse, Frame, Row, State};
 
 /// The titles of the columns; the first four contain words, the others numbers.
 const TITLES: [&str; 9] =
@@ -42,6 +42,9 @@ pub(super) fn plain(text: &str, most: usize) -> String {
 /// Returns the table with its titles; each line ends with a newline.
 pub(super) fn table(frame: &Frame, url: &str) -> String {
     let mut text = format!("{}\n", summary(frame, url));
+    if let Some(line) = budgets(frame) {
+        let _ = writeln!(text, "{line}");
+    }
     for line in lines(frame, usize::MAX) {
         text.push_str(line.trim_end());
         text.push('\n');
@@ -61,6 +64,7 @@ pub(super) fn screen(
         Some(trouble) => format!("{trouble}; trying again"),
         None => summary(frame, url),
     }];
+    all.extend(budgets(frame));
     all.extend(lines(frame, columns));
     let total = all.len();
     if total > rows {
@@ -84,6 +88,19 @@ fn summary(frame: &Frame, url: &str) -> String {
     format!(
         "{url}  {count} sandbox{plural}, {busy} busy, {cpu:.0}% cpu, {memory} memory  {clock} UTC"
     )
+}
+
+/// Returns what all keys together hold, in a line; none if the server does not say it.
+fn budgets(frame: &Frame) -> Option<String> {
+    let shown = |used: &BudgetUse| {
+        let name = plain(&used.resource, WIDTH_MAX);
+        match name.strip_suffix("_bytes") {
+            Some(name) => format!("{name} {}/{}", size(Some(used.held)), size(Some(used.most))),
+            None => format!("{name} {}/{}", used.held, used.most),
+        }
+    };
+    let all: Vec<String> = frame.budgets.iter().map(shown).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 fn lines(frame: &Frame, columns: usize) -> Vec<String> {

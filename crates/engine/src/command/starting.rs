@@ -20,6 +20,8 @@ use crate::tier::{
 pub(crate) struct CommandDefaults {
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) has_bash: bool,
+    /// The command line of the process that reads for the host (`inside`).
+    pub(crate) reader: Vec<String>,
 }
 
 /// The commands of one sandbox.
@@ -43,6 +45,11 @@ impl Commands {
         } else {
             CommandSpec::program(["/bin/sh", "-c", line])
         }
+    }
+
+    /// Returns the command line of the process that reads for the host.
+    pub(crate) fn reader(&self) -> &[String] {
+        &self.defaults.reader
     }
 
     /// Starts a command in an enclosure; returns once the program runs.

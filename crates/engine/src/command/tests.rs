@@ -96,7 +96,7 @@ fn variables_of_the_command_win() {
     let environment = BTreeMap::from(
         [("TERM", "dumb"), ("PATH", "/bin")].map(|(name, value)| (name.into(), value.into())),
     );
-    let defaults = CommandDefaults { environment, has_bash: false };
+    let defaults = CommandDefaults { environment, has_bash: false, reader: Vec::new() };
     let mut spec = CommandSpec::program(["true"]);
     let term = |spec: &CommandSpec| {
         let variables = command_start(spec, &defaults, Vec::new(), permit()).program.environment;

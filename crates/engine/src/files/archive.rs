@@ -5,10 +5,13 @@
 
 use std::ffi::CString;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::SystemTime;
 
+use rustix::fs::{AtFlags, FileType};
 use tar::{EntryType, Header};
 
+use super::names::to_text;
 use super::walk::{Step, Walk};
 use super::{CHUNK_BYTES, FileError, Files, GuestPath, Opened, Reader, beneath};
 
@@ -28,7 +31,7 @@ pub struct Archived {
     pub entries: usize,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Links, special files, files that may not be read, and names that are not UTF-8.
+    /// Links, special files and files that may not be read.
     pub left_out: usize,
 }
 
@@ -40,6 +43,7 @@ impl Files {
             Opened::Directory(opened) => opened,
             Opened::File(_) => return Err(FileError::NotDirectory(path.to_string())),
         };
+        self.check(path)?;
         let mut walk = Walk::new(opened, path.shown())?;
         let mut tar = Tar { to, done: Archived::default(), bytes_max: self.copy_bytes_max };
         while let Some(step) = walk.next() {
@@ -50,6 +54,39 @@ impl Files {
         tar.end()
     }
 
+    /// Fails if a directory holds more than an archive may. Found out before the first byte is
+    /// written, so that a caller can refuse instead of breaking off. A guest that adds files
+    /// meanwhile still meets the bounds on the way.
+    fn check(&self, path: &GuestPath) -> Result<(), FileError> {
+        self.guest.act(|| {
+            let directory = beneath::open_directory(self.as_fd(), path.inner(), path.shown())?;
+            let mut walk = Walk::new(directory, path.shown())?;
+            let mut bytes: u64 = 0;
+            while let Some(step) = walk.next() {
+                let Step::Entry(name) = step else { continue };
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                let Ok(stat) = rustix::fs::statat(walk.directory(), &name, flags) else { continue };
+                match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => bytes = bytes.saturating_add(stat.st_size as u64),
+                    FileType::Directory => {
+                        let shown = path.shown();
+                        match beneath::open_directory(walk.directory(), &name, shown) {
+                            Ok(next) => walk.enter(next, name)?,
+                            Err(error) if error.is_of_one_entry() => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if bytes > self.copy_bytes_max {
+                let (path, bytes_max) = (path.to_string(), self.copy_bytes_max);
+                return Err(FileError::TooLarge { path, bytes_max });
+            }
+            Ok(())
+        })
+    }
+
     fn archive_entry(
         &self,
         walk: &mut Walk,
@@ -57,11 +94,8 @@ impl Files {
         path: &GuestPath,
         tar: &mut Tar<'_>,
     ) -> Result<(), FileError> {
-        let Some(relative) = walk.relative(&name) else {
-            tar.done.left_out += 1;
-            return Ok(());
-        };
-        let shown = format!("{path}/{relative}");
+        let relative = walk.relative(&name);
+        let shown = format!("{path}/{}", to_text(&relative));
         match self.guest.act(|| beneath::open(walk.directory(), &name, &shown)) {
             Ok(Opened::File(file)) => tar.file(&relative, Reader::new(file, &shown)?),
             Ok(Opened::Directory(next)) => {
@@ -87,7 +121,7 @@ struct Tar<'to> {
 }
 
 impl Tar<'_> {
-    fn file(&mut self, name: &str, mut from: Reader) -> Result<(), FileError> {
+    fn file(&mut self, name: &[u8], mut from: Reader) -> Result<(), FileError> {
         // By the size that a file claims: a sparse file of a terabyte takes no room in the sandbox.
         let bytes = self.done.bytes.saturating_add(from.size());
         if bytes > self.bytes_max {
@@ -111,14 +145,14 @@ impl Tar<'_> {
         Ok(())
     }
 
-    fn directory(&mut self, name: &str, mode: u32, modified: i64) -> Result<(), FileError> {
+    fn directory(&mut self, name: &[u8], mode: u32, modified: i64) -> Result<(), FileError> {
         let modified = u64::try_from(modified).unwrap_or(0);
-        self.header(&format!("{name}/"), EntryType::Directory, 0, mode & 0o777, modified)
+        self.header(&[name, b"/"].concat(), EntryType::Directory, 0, mode & 0o777, modified)
     }
 
     fn header(
         &mut self,
-        name: &str,
+        name: &[u8],
         kind: EntryType,
         size: u64,
         mode: u32,
@@ -127,8 +161,8 @@ impl Tar<'_> {
         if name.len() > NAME_BYTES_MAX {
             // As GNU tar does, and all others read: the name as the content of an entry before.
             let length = name.len() as u64 + 1;
-            self.put(header("././@LongLink", EntryType::GNULongName, length, 0, 0).as_bytes())?;
-            self.put(name.as_bytes())?;
+            self.put(header(b"././@LongLink", EntryType::GNULongName, length, 0, 0).as_bytes())?;
+            self.put(name)?;
             self.put(&[0])?;
             self.pad(length)?;
         }
@@ -158,10 +192,10 @@ impl Tar<'_> {
 }
 
 /// Makes a header with as much of the name as fits.
-fn header(name: &str, kind: EntryType, size: u64, mode: u32, modified: u64) -> Header {
+fn header(name: &[u8], kind: EntryType, size: u64, mode: u32, modified: u64) -> Header {
     let mut header = Header::new_gnu();
     let length = name.len().min(NAME_BYTES_MAX);
-    header.as_old_mut().name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    header.as_old_mut().name[..length].copy_from_slice(&name[..length]);
     header.set_entry_type(kind);
     header.set_size(size);
     header.set_mode(mode);

@@ -53,7 +53,7 @@ pub(super) fn open(
 /// Opens a regular file for writing at its end.
 pub(super) fn open_to_append(
     directory: BorrowedFd<'_>,
-    name: &str,
+    name: &[u8],
     shown: &str,
 ) -> Result<File, FileError> {
     let opened = open_beneath(directory, name, OFlags::WRONLY | OFlags::APPEND, Mode::empty())
@@ -79,7 +79,7 @@ pub(super) fn open_directory(
 pub(super) fn open_parent<'path>(
     directory: BorrowedFd<'_>,
     path: &'path GuestPath,
-) -> Result<(OwnedFd, &'path str), FileError> {
+) -> Result<(OwnedFd, &'path [u8]), FileError> {
     let (parent, name) = path.split()?;
     // O_PATH asks for no right to read: to use a name in a directory, the right to search it is
     // enough.
@@ -110,7 +110,7 @@ pub(super) fn open_nameless(directory: BorrowedFd<'_>, shown: &str) -> Result<Fi
 pub(super) fn give_name(
     file: &File,
     directory: BorrowedFd<'_>,
-    name: &str,
+    name: impl Arg,
 ) -> rustix::io::Result<()> {
     use std::os::fd::AsRawFd;
     // Linking a descriptor itself needs CAP_DAC_READ_SEARCH, or since Linux 6.10 the very

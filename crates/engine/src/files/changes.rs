@@ -113,8 +113,7 @@ impl Files {
         let bounds = Bounds { depth: DEPTH_MAX, entries, path_bytes: SCAN_PATH_BYTES_MAX };
         let left_out = survey(self.as_fd(), from, bounds, |seen| {
             let then = if is_skipped(&seen) { Then::Pass } else { Then::Enter };
-            // A name that is no text could not be asked for.
-            if seen.is_text && FileType::from_raw_mode(seen.stat.st_mode).is_file() {
+            if FileType::from_raw_mode(seen.stat.st_mode).is_file() {
                 files.insert(seen.inner, Stamp::of(&seen.stat));
             }
             then

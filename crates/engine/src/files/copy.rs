@@ -2,10 +2,13 @@
 //! follows no link on either side.
 //! Tests: `tests/it/engine/outputs.rs`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::names::to_text;
 use super::walk::{Step, Walk};
 use super::{CHUNK_BYTES, FileError, Files, GuestPath, Opened, Reader, beneath};
 
@@ -33,10 +36,9 @@ impl Files {
         make_directory(target)?;
         while let Some(step) = walk.next() {
             let Step::Entry(name) = step else { continue };
-            // A name that is no text stays behind: nothing honest makes one.
-            let Some(relative) = walk.relative(&name) else { continue };
-            let shown = format!("{path}/{relative}");
-            let target = target.join(&relative);
+            let relative = walk.relative(&name);
+            let shown = format!("{path}/{}", to_text(&relative));
+            let target = target.join(OsStr::from_bytes(&relative));
             // Only the opening happens as the guest. The target is the host's, and the guest's user
             // may not write it.
             match self.guest.act(|| beneath::open(walk.directory(), &name, &shown)) {

@@ -88,6 +88,14 @@ pub enum FileError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The process in the sandbox that reads for the host gave no answer.
+    #[error("cannot read {path} in the sandbox: {reason}")]
+    Unanswered {
+        /// The path, as the guest sees it.
+        path: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// More happened in a watched directory than the queue of events holds.
     #[error("so much happened in {0} that some of it was missed")]
     Missed(String),
@@ -113,7 +121,7 @@ pub enum FileError {
 
 impl FileError {
     /// Names what the kernel said about a path.
-    pub(super) fn of(doing: &'static str, shown: &str, errno: Errno) -> Self {
+    pub(crate) fn of(doing: &'static str, shown: &str, errno: Errno) -> Self {
         let path = shown.to_owned();
         match errno {
             Errno::NOENT => Self::Missing(path),

@@ -9,6 +9,7 @@ use std::io::Read;
 
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
+use super::names::to_text;
 use super::{
     CHUNK_BYTES, ENTRIES_MAX, Existing, FILE_MODE_DEFAULT, FileError, Files, GuestPath, Parents,
     WriteOptions,
@@ -158,9 +159,10 @@ impl Unpacking<'_> {
 
     /// Returns where an entry goes; `None` for the directory itself.
     fn target(&self, name: &[u8]) -> Result<Option<GuestPath>, FileError> {
-        let text = std::str::from_utf8(name).map_err(|_| refused(name, "its name is no text"))?;
-        let joined =
-            self.into.join(text).map_err(|_| refused(name, "its name leads out or is no path"))?;
+        let joined = self
+            .into
+            .join(&to_text(name))
+            .map_err(|_| refused(name, "its name leads out or is no path"))?;
         // `.` is what `tar c .` begins with.
         Ok((joined != *self.into).then_some(joined))
     }

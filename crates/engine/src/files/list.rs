@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use super::names::to_text;
 use super::stat::link_text;
 use super::survey::{Bounds, Seen, Then, shown, survey};
 use super::{DEPTH_MAX, ENTRIES_MAX, FileError, FileKind, FileStat, Files, GuestPath, beneath};
@@ -18,7 +19,7 @@ const TARGET_CHARS_MAX: usize = 256;
 pub struct Listed {
     /// As the guest sees it.
     pub path: String,
-    /// Whether the path can be used: a name that is not UTF-8 is only shown, as far as it can be.
+    /// Whether the path can be used: one that is too long is only shown.
     pub usable: bool,
     pub stat: FileStat,
 }
@@ -48,7 +49,7 @@ impl Files {
         let bounds = Bounds { depth, entries: ENTRIES_MAX, path_bytes: PATH_BYTES_MAX };
         self.guest.act(|| {
             let directory = beneath::open_directory(self.as_fd(), path.inner(), path.shown())?;
-            let from = vec![(directory, path.inner().to_owned())];
+            let from = vec![(directory, to_text(path.inner()).into_owned())];
             let mut entries = Vec::new();
             let left_out = survey(self.as_fd(), from, bounds, |seen| {
                 entries.push(self.listed(&seen));
@@ -67,6 +68,8 @@ impl Files {
             stat.target = link_text(seen.directory, seen.name)
                 .map(|text| text.chars().take(TARGET_CHARS_MAX).collect());
         }
-        Listed { path: shown(&seen.inner), usable: seen.is_text, stat }
+        let path = shown(&seen.inner);
+        let usable = GuestPath::parse(&path).is_ok();
+        Listed { path, usable, stat }
     }
 }

@@ -11,8 +11,9 @@ use rustix::io::Errno;
 
 use super::{FileError, Files, GuestPath, Writer, beneath};
 
-/// How the attributes that are ours begin.
-const PREFIX: &str = "user.silica.";
+/// How the names of the attributes begin: as in a sandbox of E2B, so that programs written for one find
+/// them, and can set them.
+const PREFIX: &str = "user.e2b.";
 
 /// The most pairs of one file, and the most bytes of all of them together.
 const PAIRS_MAX: usize = 32;

@@ -1,19 +1,21 @@
 //! Paths as users write them, checked once. Whatever opens a file takes a [`GuestPath`] and no
 //! text.
 
+use super::names::{to_bytes, to_text};
 use super::{FileError, PLACES};
 
 /// The longest path, in bytes: Linux's own bound.
-const PATH_BYTES_MAX: usize = 4096;
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
 
 /// The longest part of a path, in bytes: Linux's own bound.
-const PART_BYTES_MAX: usize = 255;
+pub(crate) const PART_BYTES_MAX: usize = 255;
 
 /// A path inside a sandbox, in one of the writable places, without `.`, `..` or empty parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPath {
     /// Relative to the sandbox's file system; starts with a place's directory.
-    inner: String,
+    inner: Vec<u8>,
+    /// As text; see `names`.
     shown: String,
 }
 
@@ -22,7 +24,8 @@ impl GuestPath {
     /// says nothing and is dropped; `..` could say something else beside links, and is refused.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         let outside = || FileError::Outside(text.to_owned());
-        if text.len() > PATH_BYTES_MAX {
+        // Three bytes of text may stand for one.
+        if text.len() > 3 * PATH_BYTES_MAX {
             return Err(outside());
         }
         let trimmed = text.trim_end_matches('/');
@@ -30,13 +33,15 @@ impl GuestPath {
             trimmed.strip_prefix('/').map_or(("/workspace", trimmed), |rest| ("", rest));
         let mut shown = base.to_owned();
         for part in parts.split('/').filter(|part| *part != ".") {
-            if matches!(part, "" | "..") || part.contains('\0') || part.len() > PART_BYTES_MAX {
+            let name = to_bytes(part);
+            if matches!(part, "" | "..") || part.contains('\0') || name.len() > PART_BYTES_MAX {
                 return Err(outside());
             }
             shown.push('/');
-            shown.push_str(part);
+            // One name has one text, also if the caller escaped what needs none.
+            shown.push_str(&to_text(&name));
         }
-        if shown.len() > PATH_BYTES_MAX {
+        if to_bytes(&shown).len() > PATH_BYTES_MAX {
             return Err(outside());
         }
         let (directory, rest) = PLACES
@@ -47,7 +52,8 @@ impl GuestPath {
                 (rest.is_empty() || rest.starts_with('/')).then_some((directory, rest))
             })
             .ok_or_else(outside)?;
-        Ok(Self { inner: format!("{directory}{rest}"), shown })
+        let inner = [directory.as_bytes(), &to_bytes(rest)].concat();
+        Ok(Self { inner, shown })
     }
 
     /// Returns the last part.
@@ -69,13 +75,15 @@ impl GuestPath {
     }
 
     /// Returns the path relative to the sandbox's file system.
-    pub(super) fn inner(&self) -> &str {
+    pub(super) fn inner(&self) -> &[u8] {
         &self.inner
     }
 
     /// Returns the directory and the name in it; a place itself has none that could be changed.
-    pub(super) fn split(&self) -> Result<(&str, &str), FileError> {
-        self.inner.rsplit_once('/').ok_or_else(|| FileError::Place(self.shown.clone()))
+    pub(super) fn split(&self) -> Result<(&[u8], &[u8]), FileError> {
+        let slash = self.inner.iter().rposition(|byte| *byte == b'/');
+        let slash = slash.ok_or_else(|| FileError::Place(self.shown.clone()))?;
+        Ok((&self.inner[..slash], &self.inner[slash + 1..]))
     }
 }
 

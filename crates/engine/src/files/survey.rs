@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Stat};
 
+use super::names::{to_bytes, to_text};
 use super::{PLACES, beneath, walk};
 
 /// How much is looked at.
@@ -37,10 +38,8 @@ pub(super) struct Seen<'survey> {
     pub(super) directory: BorrowedFd<'survey>,
     pub(super) name: &'survey CStr,
     pub(super) stat: Stat,
-    /// Its path in the sandbox's file system; made readable if it is no text.
+    /// Its path in the sandbox's file system, as text; see `names`.
     pub(super) inner: String,
-    /// Whether that is a path, and not only something to show.
-    pub(super) is_text: bool,
 }
 
 /// What to do with something that was seen.
@@ -75,7 +74,7 @@ pub(super) fn survey(
             Some(opened) => Ok(opened),
             // Only when its turn comes: every directory that waits would otherwise hold a
             // descriptor.
-            None => beneath::open_directory(root, inner.as_str(), &inner),
+            None => beneath::open_directory(root, &*to_bytes(&inner), &inner),
         };
         let directory = match opened {
             Ok(directory) => directory,
@@ -100,9 +99,7 @@ pub(super) fn survey(
                 return left_out;
             };
             left.path_bytes = rest;
-            // A name that is not UTF-8 was made readable, so the text does not lead to the
-            // directory.
-            let child = (seen.is_text && is_directory(&seen.stat)).then(|| seen.inner.clone());
+            let child = is_directory(&seen.stat).then(|| seen.inner.clone());
             let (Then::Enter, Some(inner)) = (visit(seen), child) else { continue };
             if depth < bounds.depth {
                 pending.push_back(Pending { opened: None, inner, depth: depth + 1 });
@@ -128,9 +125,8 @@ fn look<'survey>(
     name: &'survey CStr,
 ) -> Option<Seen<'survey>> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let text = name.to_string_lossy();
-    let is_text = matches!(text, std::borrow::Cow::Borrowed(_));
-    Some(Seen { directory, name, stat, inner: format!("{parent}/{text}"), is_text })
+    let inner = format!("{parent}/{}", to_text(name.to_bytes()));
+    Some(Seen { directory, name, stat, inner })
 }
 
 pub(super) fn is_directory(stat: &Stat) -> bool {

@@ -15,6 +15,7 @@ mod writing;
 
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,7 @@ impl Ground {
 
     /// Where the guest would find a path.
     fn at(&self, path: &str) -> PathBuf {
-        self.root.join(guest(path).inner())
+        self.root.join(std::ffi::OsStr::from_bytes(guest(path).inner()))
     }
 
     fn put(&self, path: &str, content: &[u8]) -> Result<u64, FileError> {

@@ -7,10 +7,14 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use super::walk::{Step, Walk};
-use super::{FileError, Files, GuestPath, Parents, beneath};
+use super::write::hidden_name;
+use super::{ENTRIES_MAX, FileError, Files, GuestPath, Parents, beneath};
 
 /// The permission bits of new directories.
 const DIRECTORY_MODE: u32 = 0o755;
+
+/// Where the guest sees its inputs.
+const INPUTS: &str = "/data/input";
 
 /// Whether a directory was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,19 @@ impl Files {
         })
     }
 
+    /// Makes a link in /workspace to the input of a name. Leaves alone what has the name already.
+    pub(crate) fn link_input(&self, input: &str) -> Result<(), FileError> {
+        let shown = format!("/workspace/{input}");
+        let target = format!("{INPUTS}/{input}");
+        self.guest.act(|| {
+            let workspace = beneath::open_directory(self.as_fd(), "workspace", &shown)?;
+            match rustix::fs::symlinkat(target.as_str(), &workspace, input) {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(errno) => Err(FileError::of("make", &shown, errno)),
+            }
+        })
+    }
+
     /// Moves a file, directory, link or special file, to another place too.
     pub fn rename(
         &self,
@@ -84,8 +101,8 @@ impl Files {
 
     /// Removes a file, link or special file, or a directory; returns how many names that were.
     ///
-    /// A tree with more than [`super::ENTRIES_MAX`] entries, or deeper than [`super::DEPTH_MAX`],
-    /// is removed in part. So is one the guest goes on filling.
+    /// A tree with more than [`ENTRIES_MAX`] entries is removed in part. So is one the guest goes on
+    /// filling.
     pub fn remove(&self, path: &GuestPath, removal: Removal) -> Result<usize, FileError> {
         self.guest.act(|| {
             let (parent, name) = beneath::open_parent(self.as_fd(), path)?;
@@ -100,7 +117,7 @@ impl Files {
             }
             if removal == Removal::Tree {
                 let directory = beneath::open_directory(parent.as_fd(), name, path.shown())?;
-                count += empty(directory, path.shown())?;
+                count += empty(&directory, path.shown())?;
             }
             // Fails with ENOTEMPTY if the guest has filled the directory again; it is not tried
             // twice.
@@ -115,26 +132,27 @@ impl Files {
         &self,
         path: &'path GuestPath,
         parents: Parents,
-    ) -> Result<(OwnedFd, &'path str), FileError> {
+    ) -> Result<(OwnedFd, &'path [u8]), FileError> {
         // Mostly the directories are there, and one call opens the last of them.
         match (beneath::open_parent(self.as_fd(), path), parents) {
             (Err(FileError::Missing(_)), Parents::Create) => {}
             (opened, _) => return opened,
         }
-        let (directories, _) = path.split()?;
-        let (place, rest) = directories.split_once('/').unwrap_or((directories, ""));
+        let (directories, last) = path.split()?;
+        let mut names = directories.split(|byte| *byte == b'/');
+        let place = names.next().unwrap_or_default();
         let mut directory = beneath::open_directory(self.as_fd(), place, path.shown())?;
-        for name in rest.split('/').filter(|name| !name.is_empty()) {
+        for name in names {
             // Opened right after it is made, and through `beneath`: a link that the guest puts
             // there in between is refused, and what was opened stays the same directory.
             make_one(directory.as_fd(), name, path.shown())?;
             directory = beneath::open_directory(directory.as_fd(), name, path.shown())?;
         }
-        Ok((directory, path.name()))
+        Ok((directory, last))
     }
 }
 
-fn make_one(directory: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Made, FileError> {
+fn make_one(directory: BorrowedFd<'_>, name: &[u8], shown: &str) -> Result<Made, FileError> {
     match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(DIRECTORY_MODE)) {
         Ok(()) => Ok(Made::Created),
         Err(Errno::EXIST) => Ok(Made::Existed),
@@ -143,27 +161,61 @@ fn make_one(directory: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Made, 
 }
 
 /// Removes what is in a directory; returns how many names that were.
-fn empty(directory: OwnedFd, shown: &str) -> Result<usize, FileError> {
-    let mut walk = Walk::new(directory, shown)?;
+///
+/// A walk holds a descriptor for each level, so it goes only so deep. A directory below that is
+/// moved up to `directory`, where the next walk finds it. Only the one name below an opened
+/// directory is used, so nothing outside the tree can be meant by it.
+fn empty(directory: &OwnedFd, shown: &str) -> Result<usize, FileError> {
     let mut count = 0;
-    while let Some(step) = walk.next() {
-        match step {
-            Step::Entry(name) => match unlink(walk.directory(), &name, shown)? {
-                Unlinked::Removed => count += 1,
-                Unlinked::Gone => {}
-                Unlinked::Directory(next) => walk.enter(next, name)?,
-            },
-            Step::Left(name) => {
-                match rustix::fs::unlinkat(walk.directory(), &name, AtFlags::REMOVEDIR) {
-                    Ok(()) => count += 1,
-                    // Gone, or swapped for something else: then removing what it was in will fail.
-                    Err(Errno::NOENT | Errno::NOTDIR) => {}
-                    Err(errno) => return Err(FileError::of("remove", shown, errno)),
+    let mut entries_left = ENTRIES_MAX;
+    loop {
+        let top = beneath::open_directory(directory.as_fd(), ".", shown)?;
+        let mut walk = Walk::bounded(top, shown, entries_left)?;
+        let mut moved = false;
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Entry(name) => match unlink(walk.directory(), &name, shown)? {
+                    Unlinked::Removed => count += 1,
+                    Unlinked::Gone => {}
+                    Unlinked::Directory(_) if walk.is_deepest() => {
+                        move_up(walk.directory(), &name, directory.as_fd(), shown)?;
+                        moved = true;
+                    }
+                    Unlinked::Directory(next) => walk.enter(next, name)?,
+                },
+                Step::Left(name) => {
+                    match rustix::fs::unlinkat(walk.directory(), &name, AtFlags::REMOVEDIR) {
+                        Ok(()) => count += 1,
+                        // Gone, or swapped for something else: then removing what it was in will
+                        // fail.
+                        Err(Errno::NOENT | Errno::NOTDIR) => {}
+                        Err(errno) => return Err(FileError::of("remove", shown, errno)),
+                    }
                 }
             }
         }
+        if !moved {
+            return Ok(count);
+        }
+        entries_left = walk.entries_left();
     }
-    Ok(count)
+}
+
+/// Moves a directory to `top`, under a name that nothing has.
+fn move_up(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    top: BorrowedFd<'_>,
+    shown: &str,
+) -> Result<(), FileError> {
+    let moved = hidden_name().and_then(|hidden| {
+        rustix::fs::renameat_with(directory, name, top, hidden, RenameFlags::NOREPLACE)
+    });
+    match moved {
+        // Gone meanwhile.
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(FileError::of("remove", shown, errno)),
+    }
 }
 
 /// What became of a name that was to be removed.

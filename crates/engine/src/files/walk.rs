@@ -38,8 +38,16 @@ struct Level {
 impl Walk {
     /// Begins in a directory, which is not itself a step.
     pub(super) fn new(directory: OwnedFd, shown: &str) -> Result<Self, FileError> {
-        let mut walk =
-            Self { levels: Vec::new(), entries_left: ENTRIES_MAX, shown: shown.to_owned() };
+        Self::bounded(directory, shown, ENTRIES_MAX)
+    }
+
+    /// Begins in a directory, and goes through at most so many entries.
+    pub(super) fn bounded(
+        directory: OwnedFd,
+        shown: &str,
+        entries_left: usize,
+    ) -> Result<Self, FileError> {
+        let mut walk = Self { levels: Vec::new(), entries_left, shown: shown.to_owned() };
         walk.enter(directory, CString::default())?;
         Ok(walk)
     }
@@ -72,22 +80,27 @@ impl Walk {
         Ok(())
     }
 
+    /// Returns how many more entries it may go through.
+    pub(super) fn entries_left(&self) -> usize {
+        self.entries_left
+    }
+
+    /// Returns whether it can go no deeper than [`Walk::directory`].
+    pub(super) fn is_deepest(&self) -> bool {
+        self.levels.len() >= DEPTH_MAX
+    }
+
     /// Returns the directory that the last step is about.
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.levels.last().expect("asked for only after a step").directory.as_fd()
     }
 
-    /// Returns a name in [`Walk::directory`] as a path from where the walk began; `None` if it is
-    /// not UTF-8.
-    pub(super) fn relative(&self, name: &CString) -> Option<String> {
+    /// Returns a name in [`Walk::directory`] as a path from where the walk began.
+    pub(super) fn relative(&self, name: &CString) -> Vec<u8> {
         // The first level is where the walk began; it has no name.
-        let parts: Result<Vec<&str>, _> = self.levels[1..]
-            .iter()
-            .map(|level| &level.name)
-            .chain([name])
-            .map(|name| name.to_str())
-            .collect();
-        Some(parts.ok()?.join("/"))
+        let levels = self.levels[1..].iter().map(|level| &level.name);
+        let parts: Vec<&[u8]> = levels.chain([name]).map(|name| name.to_bytes()).collect();
+        parts.join(&b'/')
     }
 }
 

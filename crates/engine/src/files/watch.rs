@@ -2,19 +2,22 @@
 //!
 //! The kernel watches inodes and not names, so events are about the directory that was opened,
 //! wherever the guest moves it. A file that the host writes appears whole (`write`); it is reported
-//! as created and written, and its hidden name is not reported.
+//! as created, changed and written, and its hidden name is not reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 use super::metadata::own_path;
+use super::names::{to_bytes, to_text};
 use super::walk::read_names;
 use super::write::is_hidden;
 use super::{DEPTH_MAX, FileError, Files, GuestPath, beneath};
@@ -27,6 +30,10 @@ const NEW_NAMES_MAX: usize = 1000;
 
 /// How much of what happened is taken at a time.
 const EVENTS_BYTES: usize = 16 * 1024;
+
+/// The pause between two such reads. A guest that changes files without end has the host look at each of them; so it
+/// takes a part of a processor and not all of it.
+const EVENTS_PAUSE: Duration = Duration::from_millis(20);
 
 /// How far a watch reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +78,8 @@ pub struct Watch {
     /// Under which number a file left its hidden name.
     leaving: Option<u32>,
     waiting: VecDeque<Notice>,
+    /// When events may be read again.
+    rested: Instant,
 }
 
 #[derive(Debug)]
@@ -104,6 +113,7 @@ impl Files {
             directories: HashMap::new(),
             leaving: None,
             waiting: VecDeque::new(),
+            rested: Instant::now(),
         };
         watch.add(String::new())?;
         // What was there before is no news.
@@ -119,6 +129,7 @@ impl Watch {
             if let Some(notice) = self.waiting.pop_front() {
                 return Ok(notice);
             }
+            tokio::time::sleep_until(self.rested).await;
             let failed = |error| FileError::of_io("watch", self.path.shown(), error);
             let mut ready = self.inotify.readable().await.map_err(failed)?;
             let taken = take(self.inotify.get_ref());
@@ -128,6 +139,9 @@ impl Watch {
                 ready.clear_ready();
             }
             let taken = taken.map_err(|errno| FileError::of("watch", self.path.shown(), errno))?;
+            if !taken.is_empty() {
+                self.rested = Instant::now() + EVENTS_PAUSE;
+            }
             for raw in taken {
                 self.note(&raw)?;
             }
@@ -177,6 +191,8 @@ impl Watch {
             raw.flags.contains(ReadFlags::CREATE) && has_content(&directory.opened, &raw.name);
         self.report(&name, happening);
         if appeared_whole {
+            // `write` has also set its permissions.
+            self.report(&name, Happening::Changed);
             self.report(&name, Happening::Written);
         }
         let is_directory = raw.flags.contains(ReadFlags::ISDIR);
@@ -244,10 +260,11 @@ impl Watch {
             Ok((opened, number, inside.list))
         })?;
         let found = inside.iter().filter_map(|entry| {
-            // A name that is not UTF-8 can be reported, but not opened.
-            let text = entry.to_str().ok().filter(|text| !is_hidden(text))?;
-            let stat = rustix::fs::statat(&opened, text, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            Some((join(&name, text), FileType::from_raw_mode(stat.st_mode)))
+            let text = to_text(entry.to_bytes());
+            let is_wanted = !is_hidden(&text);
+            let look = || rustix::fs::statat(&opened, entry, AtFlags::SYMLINK_NOFOLLOW).ok();
+            let stat = is_wanted.then(look).flatten()?;
+            Some((join(&name, &text), FileType::from_raw_mode(stat.st_mode)))
         });
         let found = found.collect();
         self.directories.insert(number, Directory { opened, name });
@@ -271,11 +288,11 @@ fn join(directory: &str, name: &str) -> String {
 fn is_nameless(directory: &OwnedFd, name: &str) -> bool {
     let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix('#').is_some_and(numbered)
-        && rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_err()
+        && rustix::fs::statat(directory, &*to_bytes(name), AtFlags::SYMLINK_NOFOLLOW).is_err()
 }
 
 fn has_content(directory: &OwnedFd, name: &str) -> bool {
-    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+    rustix::fs::statat(directory, &*to_bytes(name), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
         FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
     })
 }
@@ -293,7 +310,7 @@ fn take(inotify: &OwnedFd) -> Result<Vec<Raw>, Errno> {
                 cookie: event.cookie(),
                 name: event
                     .file_name()
-                    .map(|name| name.to_string_lossy().into_owned())
+                    .map(|name| to_text(name.to_bytes()).into_owned())
                     .unwrap_or_default(),
             }),
             Err(Errno::AGAIN) => return Ok(events),

@@ -67,7 +67,7 @@ pub struct WriteOptions {
 #[derive(Debug)]
 pub struct Writer {
     directory: OwnedFd,
-    name: String,
+    name: Vec<u8>,
     shown: String,
     guest: Identity,
     /// `None` after a failure: half a file gets no name.
@@ -106,7 +106,7 @@ impl Files {
 
 fn begin(
     directory: &OwnedFd,
-    name: &str,
+    name: &[u8],
     path: &GuestPath,
     options: &WriteOptions,
 ) -> Result<(File, Option<Naming>), FileError> {
@@ -197,12 +197,12 @@ impl Writer {
         // linkat(2) replaces nothing, so a name that is free is taken without a moment in which
         // another file could be lost. rename(2) replaces in one step, but needs a name to move
         // from.
-        match (beneath::give_name(file, self.directory.as_fd(), &self.name), naming) {
+        match (beneath::give_name(file, self.directory.as_fd(), &*self.name), naming) {
             (Err(Errno::EXIST), Naming::Replace) => {}
             (named, _) => return named,
         }
         let hidden = self.hide(file)?;
-        let moved = rustix::fs::renameat(&self.directory, &hidden, &self.directory, &self.name);
+        let moved = rustix::fs::renameat(&self.directory, &hidden, &self.directory, &*self.name);
         if moved.is_err() {
             // The guest may have been faster, or keeps a file that it could have made itself.
             let _ = rustix::fs::unlinkat(&self.directory, &hidden, AtFlags::empty());
@@ -216,14 +216,20 @@ impl Writer {
         // Random, because the guest sees the directory: it could take a name that it can guess, and
         // so fail every write.
         for _ in 0..HIDDEN_ATTEMPTS {
-            let hidden = format!("{HIDDEN_PREFIX}{:016x}", random()?);
-            named = beneath::give_name(file, self.directory.as_fd(), &hidden).map(|()| hidden);
+            let hidden = hidden_name()?;
+            named =
+                beneath::give_name(file, self.directory.as_fd(), hidden.as_str()).map(|()| hidden);
             if !matches!(named, Err(Errno::EXIST)) {
                 break;
             }
         }
         named
     }
+}
+
+/// Returns a name that the guest cannot guess.
+pub(super) fn hidden_name() -> rustix::io::Result<String> {
+    Ok(format!("{HIDDEN_PREFIX}{:016x}", random()?))
 }
 
 fn random() -> rustix::io::Result<u64> {

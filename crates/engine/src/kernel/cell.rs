@@ -70,6 +70,8 @@ struct Cell<'a> {
     results: Vec<Arc<Bundle>>,
     result_bytes: u64,
     results_left_out: u64,
+    /// Whether the watcher refused to have more kept.
+    keeping_refused: bool,
 }
 
 /// How the loop ended.
@@ -111,11 +113,19 @@ pub(super) async fn run(
         results: Vec::new(),
         result_bytes: 0,
         results_left_out: 0,
+        keeping_refused: false,
     };
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
-    let environment = std::mem::take(&mut kernel.next_environment);
-    let head = ToGuest::Run { cell: id, results_max, result_bytes_max, env: &environment };
+    let setup = std::mem::take(&mut kernel.next_cell_setup);
+    let head = ToGuest::Run {
+        cell: id,
+        results_max,
+        result_bytes_max,
+        env: &setup.environment,
+        name: setup.filename.as_deref(),
+        argv: setup.arguments.as_deref(),
+    };
     // A send that failed does not say why. `ended` finds out whether the interpreter has died.
     let end = match kernel.send(&head, code.as_bytes()).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
@@ -319,9 +329,15 @@ impl Cell<'_> {
             return;
         }
         let kept = match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr => self.stderr.push(bytes),
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
         };
+        let growth = kept.growth(bytes.len());
+        if growth > 0 && !self.watcher.may_keep(growth as u64) {
+            self.keeping_refused = true;
+            kept.seal();
+        }
+        let kept = kept.push(bytes);
         let wanted = if self.watcher.takes_everything() { bytes } else { kept };
         match stream {
             Stream::Stdout => self.watcher.stdout(wanted),
@@ -354,7 +370,9 @@ impl Cell<'_> {
         // does not.
         let fits = self.results.len() < self.limits.results as usize
             && self.result_bytes + bytes <= self.limits.result_bytes;
-        if fits {
+        let may_keep = fits && self.watcher.may_keep(bytes);
+        self.keeping_refused |= fits && !may_keep;
+        if may_keep {
             self.result_bytes += bytes;
             let bundle = Arc::new(bundle);
             self.watcher.result(&bundle);
@@ -393,10 +411,11 @@ async fn finish(kernel: &mut Kernel, mut cell: Cell<'_>, end: End) -> CellReport
         cpu: cell.cpu_used(&usage),
         memory_peak_bytes: usage.memory_peak_bytes,
         error: cell.error,
-        stdout: cell.stdout,
-        stderr: cell.stderr,
+        stdout: cell.stdout.into(),
+        stderr: cell.stderr.into(),
         results: cell.results,
         results_left_out: cell.results_left_out,
+        keeping_refused: cell.keeping_refused,
         duration,
         limits_hit,
         kernel_lives,
@@ -464,6 +483,10 @@ fn limits_hit(cell: &Cell<'_>, outcome: Outcome, oom_kills: u64, usage: &Usage) 
     }
     if raised("", "[Errno 28]") {
         note(Limit::Disk, "the code tried to write more than");
+    }
+    // Then the watcher knows why something was left out, and it was not one of these limits.
+    if cell.keeping_refused {
+        return hit;
     }
     if cell.stdout.left_out() > 0 || cell.stderr.left_out() > 0 {
         note(Limit::Output, "the code printed more than");

@@ -132,3 +132,21 @@ fn any_bytes_decode_without_a_panic() {
         }
     }
 }
+
+/// Completions are shown on a terminal: only names pass, and not many.
+#[test]
+fn completions_are_names_and_bounded() {
+    let decoded = |matches: &[&str]| {
+        let head =
+            serde_json::json!({"type": "completions", "start": 3, "matches": matches}).to_string();
+        decode(head.as_bytes(), b"").ok()
+    };
+    let matches = vec!["größe".to_owned(), "_x1".to_owned()];
+    let honest = FromGuest::Completions { start: 3, matches };
+    assert_eq!(decoded(&["größe", "_x1"]), Some(honest));
+    for name in ["", "a b", "\u{1b}[31m", "a\n", "a\u{202e}b", "a.b"] {
+        assert_eq!(decoded(&[name]), None, "{name:?}");
+    }
+    assert!(decoded(&["a"; COMPLETIONS_MAX]).is_some());
+    assert_eq!(decoded(&["a"; COMPLETIONS_MAX + 1]), None);
+}

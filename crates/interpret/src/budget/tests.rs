@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use silica_store::Tenant;
 
-use super::{Budget, Ledger};
+use super::{DailyBudget, Ledger};
 use crate::model::{Cost, Tokens};
 
 fn tenant() -> Tenant {
@@ -19,7 +19,7 @@ fn tokens(input: u64, output: u64) -> Tokens {
 
 #[test]
 fn tokens_run_out_for_one_key_and_not_for_another() {
-    let ledger = Ledger::in_memory(Budget { tokens: Some(100), cost: None });
+    let ledger = Ledger::in_memory(DailyBudget { tokens: Some(100), cost: None });
     let (one, other) = (tenant(), tenant());
     ledger.spend(&one, tokens(60, 39), Cost::default());
     ledger.check(&one).expect("one is left");
@@ -32,7 +32,7 @@ fn tokens_run_out_for_one_key_and_not_for_another() {
 
 #[test]
 fn money_runs_out_too() {
-    let ledger = Ledger::in_memory(Budget { tokens: None, cost: Some(Cost::dollars(0.01)) });
+    let ledger = Ledger::in_memory(DailyBudget { tokens: None, cost: Some(Cost::dollars(0.01)) });
     let one = tenant();
     ledger.spend(&one, tokens(1, 1), Cost::dollars(0.01));
     assert_eq!(ledger.check(&one).expect_err("it is spent").what, "0.01 dollars");
@@ -42,7 +42,7 @@ fn money_runs_out_too() {
 fn a_restart_forgets_nothing() {
     let place = tempfile::tempdir().expect("a directory");
     let (file, one) = (place.path().join("spending.json"), tenant());
-    let budget = Budget { tokens: Some(10), cost: None };
+    let budget = DailyBudget { tokens: Some(10), cost: None };
     let ledger = Ledger::open(budget, file.clone()).expect("a new book");
     ledger.spend(&one, tokens(4, 6), Cost::dollars(1.0));
     drop(ledger);

@@ -136,7 +136,7 @@ fn reply(call: &Call, attempt: &Attempt) -> Reply {
 
 /// Counts how often this code has ended with this result.
 fn count(seen: &mut HashMap<String, u32>, attempt: &Attempt) -> u32 {
-    let outcome = attempt.run.as_ref().map(feedback::outcome).unwrap_or_default();
+    let outcome = attempt.run.as_ref().map(feedback::essence).unwrap_or_default();
     let times = seen.entry(format!("{}\0{outcome}", essence(&attempt.code))).or_default();
     *times += 1;
     *times

@@ -9,7 +9,7 @@ use silica_store::Tenant;
 use tokio::time::Instant;
 
 use super::{Abort, Approver, Billing, Bounds, Consent, Ending, ModelUsage, RequestRun, tool};
-use crate::budget::{Budget, Ledger};
+use crate::budget::{DailyBudget, Ledger};
 use crate::event::EventSink;
 use crate::model::{Cost, Message, Model, ModelError, Part, Request, Role, Scripted};
 use crate::runner::{RunError, RunResult, Runner};
@@ -62,7 +62,7 @@ struct Case {
     rounds: u32,
     steps: u32,
     tokens: u64,
-    budget: Budget,
+    budget: DailyBudget,
 }
 
 /// What a test looks at.
@@ -92,7 +92,7 @@ impl Case {
     }
 
     fn scripted(script: &str) -> Self {
-        let budget = Budget::default();
+        let budget = DailyBudget::default();
         let (script, consent) = (script.to_owned(), Consent::Gate);
         Self { script, consent, rounds: 2, steps: 5, tokens: 1000, budget }
     }
@@ -159,7 +159,7 @@ async fn a_failure_goes_back_with_its_traceback() {
     assert_eq!((ending(&seen), seen.requests), (Ending::Answered, 2));
     let message = seen.messages[2].text();
     assert!(message.contains("ValueError: bad"), "{message}");
-    assert!(message.contains("It printed:\nok"), "{message}");
+    assert!(message.contains("]\nok\n[end output "), "{message}");
 }
 
 #[tokio::test]
@@ -222,10 +222,10 @@ async fn tokens_and_budgets_stop_it() {
     case.tokens = 15;
     assert_eq!(ending(&case.run(false).await), Ending::Tokens);
     let mut case = Case::new(&[BAD, GOOD]);
-    case.budget = Budget { tokens: Some(15), cost: None };
+    case.budget = DailyBudget { tokens: Some(15), cost: None };
     assert_eq!(ending(&case.run(false).await), Ending::Budget);
     let mut case = Case::new(&[GOOD]);
-    case.budget = Budget { tokens: None, cost: Some(Cost::default()) };
+    case.budget = DailyBudget { tokens: None, cost: Some(Cost::default()) };
     assert!(matches!(case.run(false).await.ended, Err(Abort::Spent(_))));
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::{Controller, Hierarchy, Version};
+use super::{CPU_WEIGHT_MAX, Controller, Hierarchy, Version};
 
 /// Where the zone's group in one hierarchy is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,7 +281,13 @@ fn prepare_one(place: &CgroupParent, name: &str, owner: Option<u32>) -> io::Resu
     }
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let directory = rustix::fs::open(&directory, flags, Mode::empty())?;
-    Ok(Hierarchy { version: place.version, controllers: place.controllers.clone(), directory })
+    let hierarchy =
+        Hierarchy { version: place.version, controllers: place.controllers.clone(), directory };
+    if hierarchy.has(Controller::Cpu) {
+        // Every sandbox depends on the zone's own processes.
+        super::weigh(&hierarchy, ZONE_GROUP, CPU_WEIGHT_MAX)?;
+    }
+    Ok(hierarchy)
 }
 
 /// Returns the words for `cgroup.subtree_control` that turn the controllers on. Processor time is

@@ -149,6 +149,21 @@ impl Meter {
         last.unwrap_or_else(|| self.since_before())
     }
 
+    /// Reads the processor time that the sandbox has used so far; `None` if it is not measured.
+    pub fn read_cpu(&self) -> Option<u64> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = *last {
+            return last.cpu_us;
+        }
+        let is_cpu =
+            |(gauge, _): &&(Gauge, OwnedFd)| matches!(gauge, Gauge::Cpuacct | Gauge::CpuStat);
+        let mut usage = GroupUsage::default();
+        for gauge in self.gauges.iter().filter(is_cpu) {
+            read_gauge(gauge, &mut usage);
+        }
+        usage.cpu_us.map(|us| us.saturating_sub(self.before.cpu_us.unwrap_or(0)))
+    }
+
     fn since_before(&self) -> GroupUsage {
         let (counted, _) = self.count();
         let before = self.before;
@@ -165,17 +180,22 @@ impl Meter {
     fn count(&self) -> (GroupUsage, bool) {
         let mut usage = GroupUsage::default();
         let mut is_all = true;
-        let mut buffer = [0; READ_BYTES];
-        for (gauge, file) in &self.gauges {
-            let length = pread(file, &mut buffer, 0).unwrap_or(0);
-            is_all &= length > 0;
-            if let Ok(text) = std::str::from_utf8(&buffer[..length]) {
-                gauge.read(text, &mut usage);
-            }
+        for gauge in &self.gauges {
+            is_all &= read_gauge(gauge, &mut usage);
         }
         usage.memory_peak_bytes = usage.memory_peak_bytes.or(usage.memory_bytes);
         (usage, is_all)
     }
+}
+
+/// Adds what a gauge shows; returns whether it could be read.
+fn read_gauge((gauge, file): &(Gauge, OwnedFd), usage: &mut GroupUsage) -> bool {
+    let mut buffer = [0; READ_BYTES];
+    let length = pread(file, &mut buffer, 0).unwrap_or(0);
+    if let Ok(text) = std::str::from_utf8(&buffer[..length]) {
+        gauge.read(text, usage);
+    }
+    length > 0
 }
 
 /// Returns the number after `key` in a file of `key value` lines.

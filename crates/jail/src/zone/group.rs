@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::cgroup::{GroupLimits, Groups, Meter};
+use crate::cgroup::{CPU_WEIGHT_DEFAULT, GroupLimits, GroupShare, Groups, Meter};
 use crate::zone::init_pool::IDLE_MAX;
 
 /// The most spare groups; the pool of inits could not use more of them soon.
@@ -28,6 +28,8 @@ pub(crate) struct SandboxGroup {
     pub(crate) meter: Meter,
     /// The limits in force; `None` until they are set.
     limits: Option<GroupLimits>,
+    /// The share of the processors in force; `None` for the one that a new group has.
+    share: Option<GroupShare>,
     /// Whether another sandbox had it before.
     pub(crate) is_used: bool,
 }
@@ -40,7 +42,7 @@ impl SandboxGroup {
         };
         match make() {
             Ok((procs_fds, meter)) => {
-                Ok(Self { name, procs_fds, meter, limits: None, is_used: false })
+                Ok(Self { name, procs_fds, meter, limits: None, share: None, is_used: false })
             }
             Err(error) => {
                 // No process is in what was made of it. If it cannot be removed now, it is removed
@@ -60,13 +62,36 @@ impl SandboxGroup {
         Ok(())
     }
 
+    /// Changes its share of the processors.
+    pub(crate) fn share(&mut self, groups: &Groups, share: GroupShare) -> io::Result<()> {
+        if self.share != Some(share) {
+            // Forgotten first: after an error it is unknown which one is in force.
+            self.share = Some(share);
+            groups.share(&self.name, share)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back a change of its share. Processes that are killed must run to exit, which takes
+    /// long with a small one.
+    pub(crate) fn reset_share(&mut self, groups: &Groups) -> io::Result<()> {
+        let (Some(_), Some(limits)) = (self.share, self.limits) else { return Ok(()) };
+        groups.share(
+            &self.name,
+            GroupShare { weight: CPU_WEIGHT_DEFAULT, cpu_millis: limits.cpu_millis },
+        )?;
+        self.share = None;
+        Ok(())
+    }
+
     /// Resets it for another sandbox; false if it cannot be used again.
     fn start_over(&mut self, groups: &Groups) -> bool {
         // Forgotten, so that they are written again: that also makes the kernel forget how much of
         // its processor time the group has used up in the current period.
         self.limits = None;
         self.is_used = true;
-        groups.is_vacant(&self.name)
+        self.share.is_none()
+            && groups.is_vacant(&self.name)
             && groups.has_little_charged(&self.name)
             && self.meter.start_over()
     }

@@ -345,6 +345,10 @@ impl<'a> Master<'a> {
                 let result = self.signal_command(CommandNumber(command), signal);
                 self.reply(number, result.map(|()| ZoneReply::Done))
             }
+            ZoneRequest::Share { enclosure, share } => {
+                let result = self.share(EnclosureNumber(enclosure), share);
+                self.reply(number, result.map(|()| ZoneReply::Done))
+            }
             ZoneRequest::Kill { enclosure } => {
                 self.give_up(EnclosureNumber(enclosure));
                 self.reply(number, Ok(ZoneReply::Done))

@@ -13,6 +13,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::fs::Mode;
+
 use crate::sys;
 use crate::zone::init_pool::IDLE_MAX;
 
@@ -32,6 +34,11 @@ const NET: &str = "/proc/thread-self/net";
 /// The first line of `sockstat` in a namespace without sockets. It also counts those that belong to
 /// no process any more, such as one that was sent over another socket and never received.
 const NO_SOCKETS: &[u8] = b"sockets: used 0\n";
+
+/// The files below [`NET`] that show numbers of the whole machine in every namespace: sockets and
+/// their memory, packets of each processor. `stat` is a directory.
+const MACHINE_WIDE: [&str; 6] =
+    ["sockstat", "sockstat6", "protocols", "softnet_stat", "rt_acct", "stat"];
 
 /// The usual length of all these files together; longer ones only make the buffer grow.
 const COUNTERS_BYTES: usize = 32 << 10;
@@ -67,6 +74,7 @@ impl Networks {
         }
         sys::unshare(libc::CLONE_NEWNET)?;
         sys::loopback_up()?;
+        hide_machine()?;
         if self.new.is_none() {
             // Without these counters to compare with, no namespace is used again.
             self.new = counters().ok();
@@ -102,6 +110,20 @@ impl Networks {
         let empty = append("sockstat", &mut sockets).is_ok() && sockets.starts_with(NO_SOCKETS);
         empty && self.new.is_some() && counters().ok() == self.new
     }
+}
+
+/// Closes the files with numbers of the whole machine to all but the zone's own user, who owns the
+/// namespace and its files. In a zone with a single user the guest is that user and could open them
+/// again.
+fn hide_machine() -> io::Result<()> {
+    for file in MACHINE_WIDE {
+        match rustix::fs::chmod(format!("{NET}/{file}"), Mode::from_raw_mode(0o400)) {
+            // The kernel was built without it.
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
 }
 
 fn counters() -> io::Result<Counters> {

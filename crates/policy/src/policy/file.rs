@@ -218,7 +218,7 @@ fn problem(kind: Kind, names: &[String], max: Option<f64>) -> Option<String> {
             return names.is_empty().then(|| "`names` is required".to_owned());
         }
         Kind::Loop | Kind::Syntax => &[],
-        Kind::Dynamic => &["import", "attribute", "name"],
+        Kind::Dynamic => &["import", "attribute", "name", "module"],
         Kind::Shell => &["command", "autocall"],
         Kind::Text => &["bidirectional"],
         Kind::Resource => &[

@@ -9,12 +9,20 @@ use crate::{Action, Kind};
 /// The end of a prefix: `os.spawn*`.
 const STAR: &str = "*";
 
+/// The beginning of an attribute of a module: `module:re`.
+const OF_MODULE: &str = "module:";
+
+/// All attributes of modules that begin with one underscore.
+const PRIVATE: &str = "module:_*";
+
 /// What can be computed while the code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dynamic {
     Import,
     Attribute,
     Name,
+    /// A module that is used as a value.
+    Module,
 }
 
 impl Dynamic {
@@ -23,6 +31,7 @@ impl Dynamic {
             Self::Import => "import",
             Self::Attribute => "attribute",
             Self::Name => "name",
+            Self::Module => "module",
         }
     }
 }
@@ -38,7 +47,10 @@ pub(crate) struct Lookup {
     /// Methods of any object: `.to_sql`.
     methods: HashMap<String, u16>,
     attributes: HashMap<String, u16>,
-    dynamic: [Option<u16>; 3],
+    /// Attributes of modules: `module:re`.
+    module_attributes: HashMap<String, u16>,
+    private: Option<u16>,
+    dynamic: [Option<u16>; 4],
     paths: Vec<u16>,
     magics: HashMap<String, Option<u16>>,
     magic_other: Option<u16>,
@@ -85,11 +97,9 @@ impl Lookup {
             (Kind::Magic, _) => add_names(&mut self.magics, &mut self.magic_other, rule, number),
             (_, None) => {}
             (Kind::Call, Some(number)) => self.add_calls(rule, number),
-            (Kind::Attribute, Some(number)) => {
-                self.attributes.extend(rule.names.iter().map(|name| (name.clone(), number)));
-            }
+            (Kind::Attribute, Some(number)) => self.add_attributes(rule, number),
             (Kind::Dynamic, Some(number)) => {
-                for what in [Dynamic::Import, Dynamic::Attribute, Dynamic::Name] {
+                for what in [Dynamic::Import, Dynamic::Attribute, Dynamic::Name, Dynamic::Module] {
                     if covers(rule, what.name()) {
                         self.dynamic[what as usize] = Some(number);
                     }
@@ -112,6 +122,20 @@ impl Lookup {
             }
             (Kind::Syntax, Some(number)) => self.syntax = Some(number),
             (Kind::Text, Some(number)) => self.bidirectional = Some(number),
+        }
+    }
+
+    fn add_attributes(&mut self, rule: &Rule, number: u16) {
+        for name in &rule.names {
+            match name.strip_prefix(OF_MODULE) {
+                _ if name == PRIVATE => self.private = Some(number),
+                Some(attribute) => {
+                    self.module_attributes.insert(attribute.to_owned(), number);
+                }
+                None => {
+                    self.attributes.insert(name.clone(), number);
+                }
+            }
         }
     }
 
@@ -172,6 +196,13 @@ impl Lookup {
 
     pub(crate) fn attribute(&self, name: &str) -> Option<u16> {
         self.attributes.get(name).copied()
+    }
+
+    /// Finds the rule for an attribute of a module.
+    pub(crate) fn module_attribute(&self, name: &str) -> Option<u16> {
+        let is_private = name.starts_with('_') && !name.starts_with("__");
+        let private = self.private.filter(|_| is_private);
+        self.module_attributes.get(name).copied().or(private)
     }
 
     pub(crate) fn dynamic(&self, what: Dynamic) -> Option<u16> {

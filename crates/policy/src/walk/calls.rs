@@ -81,6 +81,10 @@ impl Checker<'_, '_, '_> {
         if id.starts_with("__") {
             self.found(self.policy.lookup().attribute(id), expr.range(), id);
         }
+        if self.names.is_module(id) && self.owner != Some(expr.range()) {
+            let rule = self.policy.lookup().dynamic(Dynamic::Module);
+            self.found(rule, expr.range(), Dynamic::Module.name());
+        }
         if self.policy.shadowing() == Shadowing::Distrust && self.names.is_bound(id) {
             self.built_in(&paths, id, expr.range());
         }
@@ -95,11 +99,17 @@ impl Checker<'_, '_, '_> {
 
     pub(super) fn attribute(&mut self, expr: &Expr, attribute: &ExprAttribute) {
         let name = attribute.attr.as_str();
-        self.found(self.policy.lookup().attribute(name), attribute.attr.range(), name);
+        let rule = self.policy.lookup().attribute(name);
+        self.found(rule, attribute.attr.range(), name);
+        let paths = self.names.paths(expr);
+        if rule.is_none() && paths.iter().any(|path| self.names.is_imported(path)) {
+            let rule = self.policy.lookup().module_attribute(name);
+            self.found(rule, attribute.attr.range(), name);
+        }
         if attribute.ctx == ExprContext::Load {
-            let paths = self.names.paths(expr);
             self.reference(&paths, expr.range());
         }
+        self.owner = attribute.value.is_name_expr().then(|| attribute.value.range());
     }
 
     pub(super) fn call(&mut self, expr: &Expr, call: &ExprCall) {

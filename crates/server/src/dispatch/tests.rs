@@ -75,7 +75,7 @@ async fn send(request: Request) -> (StatusCode, String) {
 #[track_caller]
 fn check(request: axum::http::request::Builder, body: &'static str, status: u16, text: &str) {
     let request = request.body(Body::from(body)).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let found = runtime.block_on(send(request));
     assert_eq!((found.0.as_u16(), found.1.as_str()), (status, text));
 }

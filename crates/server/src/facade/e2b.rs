@@ -6,6 +6,7 @@
 
 mod access;
 mod control;
+mod entries;
 mod envd;
 mod error;
 mod files;

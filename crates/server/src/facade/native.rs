@@ -65,6 +65,7 @@ macro_rules! routes {
 }
 
 routes! {
+    get "/" => health::service;
     get "/healthz" => health::alive;
     get "/readyz" => health::ready;
     get "/metrics" => health::metrics;

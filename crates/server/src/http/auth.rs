@@ -1,12 +1,18 @@
 //! Authentication: the key in a header becomes a caller, or the request is refused.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use silica_store::Tenant;
 use silica_store::keys::KeyMatch;
 
 use crate::app::App;
+use crate::http::connection::Connection;
+use crate::http::guard::LoggedKey;
+use crate::http::in_flight::InFlight;
 use crate::http::problem::{Code, Problem};
 
 /// The holder of the key of a request.
@@ -33,23 +39,59 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
     key.or_else(bearer)
 }
 
+/// Names the key of a request in the log; the first name stays.
+fn log_key(extensions: &Extensions, name: &str) {
+    if let Some(LoggedKey(key)) = extensions.get::<LoggedKey>() {
+        key.get_or_init(|| name.to_owned());
+    }
+}
+
+/// Counts a request, its body and its connection for a key.
+pub(crate) async fn admit(
+    app: &App,
+    extensions: &Extensions,
+    tenant: &Tenant,
+) -> Result<(), Problem> {
+    log_key(extensions, tenant.as_str());
+    let admission = app.sessions.admission();
+    if let Some(connection) = extensions.get::<Arc<Connection>>() {
+        connection.belongs_to(admission, tenant)?;
+    }
+    InFlight::of(extensions).belongs_to(admission, tenant);
+    Ok(admission.request(tenant).await?)
+}
+
+/// Finds the key of a secret. One that another process has just made is found too: a request with an unknown key waits
+/// until the keys may be read again.
+async fn find_key(app: &App, secret: &str) -> Result<KeyMatch, Problem> {
+    let asked = Instant::now();
+    match app.sessions.keys().find_by_secret(secret, asked)? {
+        KeyMatch::Unseen(rest) => {
+            tokio::time::sleep(rest).await;
+            Ok(app.sessions.keys().find_by_secret(secret, asked)?)
+        }
+        found => Ok(found),
+    }
+}
+
 /// Returns the caller of a request. Wrong, revoked and missing keys are refused alike.
-pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Caller, Problem> {
     let refused = |reason: &str| {
         tracing::info!(reason, "a request without a valid key");
         let words = "a valid key is required, in X-API-Key or Authorization: Bearer";
         Problem::new(Code::Unauthorized, words)
     };
-    let key = presented(headers).ok_or_else(|| refused("missing"))?;
-    let record = match app.sessions.keys().find_by_secret(key)? {
+    let key = presented(&parts.headers).ok_or_else(|| refused("missing"))?;
+    let record = match find_key(app, key).await? {
         KeyMatch::Active(record) => record,
         KeyMatch::Revoked(_) => return Err(refused("revoked")),
-        KeyMatch::Unknown => return Err(refused("unknown")),
+        KeyMatch::Unseen(_) | KeyMatch::Unknown => return Err(refused("unknown")),
     };
+    log_key(&parts.extensions, &record.name);
     let tenant = Tenant::from(&record.id);
     let admin = record.admin;
     let approve = record.approve || admin;
-    app.sessions.admission().request(&tenant)?;
+    admit(app, &parts.extensions, &tenant).await?;
     Ok(Caller { tenant, admin, approve })
 }
 
@@ -57,7 +99,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let caller = authenticate(app, &parts.headers)?;
+        let caller = authenticate(app, parts).await?;
         tracing::Span::current().record("tenant", caller.tenant.as_str());
         Ok(caller)
     }

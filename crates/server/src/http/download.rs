@@ -1,60 +1,157 @@
 //! A file of a sandbox on its way out: whole or a range, at constant memory.
 
-#[cfg(test)]
-mod tests;
-
 use std::io;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::Stream;
-use silica_engine::{GuestPath, Range, Reader};
+use silica_engine::{FileError, GuestPath, InsidePath, Range, ReadPath, Reader};
 use silica_sessions::Session;
-use tokio::sync::mpsc;
 
 use super::files::read;
 use super::problem::{Code, Problem};
+use super::transfer::{PIECE_BYTES, Transfer, inside_pieces, read_pieces};
+use crate::app::App;
 
-/// The size of the pieces of a transfer.
-pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
+/// A file of at most so many bytes is read at once, in the call that opens it.
+const SHORT_BYTES_MAX: u64 = 64 * 1024;
 
-/// How many pieces wait for a slow client or a slow disk: a transfer holds so much memory.
-pub(crate) const CHUNKS_WAITING: usize = 4;
+/// Whether a link in the writable directories is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// It is refused.
+    Refuse,
+    /// A process in the sandbox follows it.
+    FollowInside,
+}
 
 /// Sends a file, or the range of it that the headers ask for.
 pub(crate) async fn send(
+    app: &App,
+    session: &Arc<Session>,
+    path: ReadPath,
+    headers: &HeaderMap,
+    links: Links,
+) -> Result<Response, Problem> {
+    let path = match path {
+        ReadPath::Inside(path) => return send_inside(app, session, &path, headers).await,
+        ReadPath::Writable(path) => path,
+    };
+    let inside = InsidePath::from(&path);
+    match open(session, path, wanted_range(headers), links).await? {
+        Some(opened) => send_opened(app, session, opened).await,
+        None => send_inside(app, session, &inside, headers).await,
+    }
+}
+
+fn wanted_range(headers: &HeaderMap) -> Option<String> {
+    let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok());
+    range.map(str::to_owned)
+}
+
+/// Opens a file in the writable directories; `None` if a link must be followed.
+async fn open(
     session: &Session,
     path: GuestPath,
+    range: Option<String>,
+    links: Links,
+) -> Result<Option<Opened>, Problem> {
+    let opened = read(session, move |files| {
+        let mut reader = match files.read(&path) {
+            Err(FileError::Linked(_)) if links == Links::FollowInside => return Ok(None),
+            reader => reader?,
+        };
+        let size = reader.size();
+        // An empty file has no ranges: it is sent whole.
+        let range = range.filter(|_| size > 0).and_then(|range| parse_range(&range, size));
+        if let Some(range) = range {
+            reader.select(range)?;
+        }
+        let length = reader.left();
+        let short = if length <= SHORT_BYTES_MAX { Some(read_short(&mut reader)) } else { None };
+        Ok(Some(Opened { reader, part: Part { range, size, length }, short }))
+    });
+    opened.await
+}
+
+async fn send_opened(
+    app: &App,
+    session: &Arc<Session>,
+    opened: Opened,
+) -> Result<Response, Problem> {
+    let body = match opened.short {
+        Some(Ok(short)) => Body::from(short),
+        // The client sees that the body is shorter than announced.
+        Some(Err(error)) => Body::from_stream(futures_util::stream::once(async {
+            tokio::task::yield_now().await;
+            Err::<Bytes, _>(error)
+        })),
+        None => {
+            let transfer = Transfer::of_session(app, session).await?;
+            read_pieces(transfer, opened.reader, read_piece).into_body()
+        }
+    };
+    opened.part.answer(body)
+}
+
+/// Sends a file that a process in the sandbox reads.
+async fn send_inside(
+    app: &App,
+    session: &Arc<Session>,
+    path: &InsidePath,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut reader = read(session, move |files| files.read(&path)).await?;
-    let size = reader.size();
-    let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok());
-    // An empty file has no ranges: it is sent whole.
-    let range = range.filter(|_| size > 0).and_then(|range| parse_range(range, size));
-    let status = match range {
-        Some(range) => {
-            reader.select(range)?;
-            StatusCode::PARTIAL_CONTENT
-        }
-        None => StatusCode::OK,
-    };
-    let length = reader.left();
-    let mut answer = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "application/octet-stream")
-        .header(header::CONTENT_LENGTH, length)
-        .header(header::ACCEPT_RANGES, "bytes")
-        .header(header::CONTENT_DISPOSITION, "attachment");
+    let transfer = Transfer::of_session(app, session).await?;
+    let mut reader = session.inside_read(path).await?;
+    let size = reader.stat().size;
+    let range = wanted_range(headers).filter(|_| size > 0);
+    let range = range.and_then(|range| parse_range(&range, size));
     if let Some(range) = range {
-        let last = (range.start + length).saturating_sub(1);
-        answer =
-            answer.header(header::CONTENT_RANGE, format!("bytes {}-{last}/{size}", range.start));
+        reader.select(range)?;
     }
-    let answer = answer.body(reading(reader));
-    answer.map_err(|_| Problem::new(Code::Internal, "the answer could not be made"))
+    let part = Part { range, size, length: reader.left() };
+    part.answer(inside_pieces(transfer, reader).into_body())
+}
+
+/// An open file and what is sent of it.
+struct Opened {
+    reader: Reader,
+    part: Part,
+    /// All of it, if it is short.
+    short: Option<io::Result<Bytes>>,
+}
+
+/// How much of a file is sent.
+struct Part {
+    range: Option<Range>,
+    size: u64,
+    length: u64,
+}
+
+impl Part {
+    fn answer(&self, body: Body) -> Result<Response, Problem> {
+        let answer = self.head().body(body);
+        answer.map_err(|_| Problem::new(Code::Internal, "the answer could not be made"))
+    }
+
+    fn head(&self) -> axum::http::response::Builder {
+        let Self { range, size, length } = self;
+        let status = if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+        let mut answer = Response::builder()
+            .status(status)
+            .header(header::CONTENT_TYPE, "application/octet-stream")
+            .header(header::CONTENT_LENGTH, *length)
+            .header(header::ACCEPT_RANGES, "bytes")
+            .header(header::CONTENT_DISPOSITION, "attachment");
+        if let Some(range) = range {
+            let last = (range.start + length).saturating_sub(1);
+            let shown = format!("bytes {}-{last}/{size}", range.start);
+            answer = answer.header(header::CONTENT_RANGE, shown);
+        }
+        answer
+    }
 }
 
 /// Parses one range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. Returns `None`, which means
@@ -74,80 +171,27 @@ fn parse_range(text: &str, size: u64) -> Option<Range> {
     }
 }
 
-/// Reads a file on a blocking thread. An error in the middle, or a guest that shortens the file, cuts
-/// the body short, which a client detects by the announced length.
-fn reading(mut reader: Reader) -> Body {
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
-    tokio::task::spawn_blocking(move || {
-        loop {
-            let mut chunk = vec![0; CHUNK_BYTES];
-            let read = reader.read(&mut chunk);
-            let piece = match read {
-                Ok(0) if reader.left() == 0 => return,
-                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => {
-                    chunk.truncate(length);
-                    Ok(Bytes::from(chunk))
-                }
-                Err(error) => Err(io::Error::other(error)),
-            };
-            let over = piece.is_err();
-            if sender.blocking_send(piece).is_err() || over {
-                return;
-            }
+/// Reads all that is left of a short file.
+fn read_short(reader: &mut Reader) -> io::Result<Bytes> {
+    let mut all = Vec::new();
+    loop {
+        let piece = read_piece(reader)?;
+        if piece.is_empty() {
+            return Ok(all.into());
         }
-    });
-    Body::from_stream(pieces(receiver))
-}
-
-/// Turns pieces from a blocking thread into the stream of a body.
-pub(crate) fn pieces(
-    receiver: mpsc::Receiver<io::Result<Bytes>>,
-) -> impl Stream<Item = io::Result<Bytes>> {
-    futures_util::stream::unfold(receiver, |mut receiver| async move {
-        let piece = receiver.recv().await?;
-        if piece.is_err() {
-            // The connection is closed at an error, with everything that was not flushed yet: the
-            // head of the response, too. It flushes when a body has nothing ready.
-            tokio::task::yield_now().await;
-        }
-        Some((piece, receiver))
-    })
-}
-
-/// A writer on a blocking thread whose pieces become a body.
-pub(crate) struct Pipe {
-    sender: mpsc::Sender<io::Result<Bytes>>,
-    buffer: Vec<u8>,
-}
-
-impl Pipe {
-    pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
-        Self { sender, buffer: Vec::with_capacity(CHUNK_BYTES) }
-    }
-
-    /// Ends the body with an error.
-    pub(crate) fn fail(&self, error: io::Error) {
-        // Fails only if the client has left.
-        let _ = self.sender.blocking_send(Err(error));
+        all.extend_from_slice(&piece);
     }
 }
 
-impl io::Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= CHUNK_BYTES {
-            self.flush()?;
-        }
-        Ok(bytes.len())
+/// Reads the next piece of a file; an empty one at the end. A file that a guest shortened is an error, which cuts the
+/// body short.
+pub(crate) fn read_piece(reader: &mut Reader) -> io::Result<Bytes> {
+    let length = usize::try_from(reader.left()).unwrap_or(usize::MAX).min(PIECE_BYTES);
+    if length == 0 {
+        return Ok(Bytes::new());
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_BYTES));
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.sender.blocking_send(Ok(chunk.into())).map_err(gone)
-    }
+    let mut piece = vec![0; length];
+    let length = reader.read(&mut piece).map_err(io::Error::other)?;
+    piece.truncate(length);
+    Ok(piece.into())
 }

@@ -5,8 +5,8 @@
 //! that is not this server's, and no response ever allows it to read anything.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -18,8 +18,10 @@ use tracing::Instrument;
 
 use crate::app::AppOptions;
 use crate::http::dialect::{Complete, Dialect};
+use crate::http::in_flight::InFlight;
 use crate::http::json::BodyMax;
 use crate::http::problem::{Code, Pending, Problem};
+use crate::http::returnable;
 use crate::metrics::Metrics;
 
 /// The id of a request, in its extensions.
@@ -61,11 +63,17 @@ pub(crate) async fn guard(
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str).to_owned();
     request.extensions_mut().insert(BodyMax(options.body_bytes_max));
     request.extensions_mut().insert(RequestId(id.clone()));
+    let key = LoggedKey::default();
+    request.extensions_mut().insert(key.clone());
+    let in_flight = InFlight::default();
+    request.extensions_mut().insert(in_flight.clone());
+    let request = request.map(returnable::drained);
     let span = tracing::info_span!("request", id, tenant = tracing::field::Empty);
     let response = match check_source(&options, &request) {
         Ok(()) => run(next, request).instrument(span.clone()).await,
         Err(problem) => problem.into_response(),
     };
+    in_flight.release();
     let mut response = render(response, &*dialect, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
@@ -76,10 +84,23 @@ pub(crate) async fn guard(
     let status = response.status().as_u16();
     let took = started.elapsed();
     metrics.request(&route, status, took);
-    let duration_us = took.as_micros() as u64;
-    tracing::debug!(parent: &span, %method, route, status, duration_us, "answered");
+    let ms = took.as_micros() as f64 / 1000.0;
+    let key = key.0.get().map_or("", String::as_str);
+    // The pattern of the route and never the path or the query, which hold tokens and names.
+    if HEALTH.contains(&route.as_str()) {
+        tracing::debug!(parent: &span, %method, route, status, ms, key, "request");
+    } else {
+        tracing::info!(parent: &span, %method, route, status, ms, key, "request");
+    }
     response
 }
+
+/// The routes whose requests are logged at debug: programs ask for them every few seconds.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// The name of the key of a request, or its id, for the log; set once the key is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoggedKey(pub(crate) Arc<OnceLock<String>>);
 
 /// Runs the handler. One that panics is refused like every other failure of the server.
 async fn run(next: Next, request: Request) -> Response {
@@ -117,7 +138,8 @@ fn render(response: Response, dialect: &dyn Dialect, id: &str) -> Response {
     dialect.refuse(&Problem::new(code, "invalid request"), id)
 }
 
-fn check_source(options: &AppOptions, request: &Request) -> Result<(), Problem> {
+/// Refuses requests of web pages, and those to other host names.
+pub(crate) fn check_source(options: &AppOptions, request: &Request) -> Result<(), Problem> {
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN) {
         let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
@@ -126,21 +148,55 @@ fn check_source(options: &AppOptions, request: &Request) -> Result<(), Problem> 
             return Err(Problem::new(Code::WrongOrigin, words));
         }
     }
-    if options.allowed_hosts.is_empty() {
-        return Ok(());
-    }
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = without_port(host);
-    if options.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
+    let host = host_of(request)?;
+    let is_allowed = |allowed: &String| allowed.eq_ignore_ascii_case(host.unwrap_or_default());
+    if options.allowed_hosts.is_empty() || options.allowed_hosts.iter().any(is_allowed) {
         return Ok(());
     }
     Err(Problem::new(Code::WrongOrigin, "this host name is not among the server's allowed hosts"))
 }
 
-/// Returns the name in a `Host` header.
-fn without_port(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+/// Returns the host name that a request is for, without its port. A request that names several, or one
+/// that is none, could mean another host for a proxy than for this server, and is refused.
+fn host_of(request: &Request) -> Result<Option<&str>, Problem> {
+    let mut headers = request.headers().get_all(header::HOST).iter();
+    let named = headers.next();
+    if headers.next().is_some() {
+        return Err(Problem::bad("a request must have one Host header"));
+    }
+    let invalid = || Problem::bad("the Host header must be a host name with an optional port");
+    let named = named.map(|value| value.to_str().map_err(|_| invalid())).transpose()?;
+    let named = named.map(|value| without_port(value).ok_or_else(invalid)).transpose()?;
+    match (request.uri().host(), named) {
+        // The form of requests to a proxy: both must mean one host.
+        (Some(host), Some(named)) if !unbracketed(host).eq_ignore_ascii_case(named) => {
+            Err(Problem::bad("the host of the URL and the Host header must be the same"))
+        }
+        (Some(host), _) => Ok(Some(unbracketed(host))),
+        (None, named) => Ok(named),
     }
 }
+
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Returns the name or address in a `Host` header; `None` if there is anything else in it.
+fn without_port(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            address.parse::<std::net::Ipv6Addr>().ok()?;
+            (address, port)
+        }
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
+    let is_valid = name.bytes().all(is_plain)
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
+    is_valid.then_some(name)
+}
+
+#[cfg(test)]
+mod tests;

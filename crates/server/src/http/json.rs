@@ -1,17 +1,33 @@
-//! JSON bodies: read up to a bound and parsed strictly; JSON responses.
+//! JSON bodies: read up to bounds and parsed strictly; short JSON responses.
 
 #[cfg(test)]
 mod tests;
+
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::http::in_flight::InFlight;
 use crate::http::problem::{Code, Problem};
+
+/// How long the next piece of a body is waited for.
+pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most values in a body. A value of two bytes may take a hundred times as much memory once it is parsed.
+const VALUES_MAX: usize = 100_000;
+
+/// What a value counts in memory, in bytes.
+const VALUE_BYTES: usize = 128;
+
+/// Shorter bodies have few values.
+const COUNTED_BYTES_MIN: usize = 4096;
 
 /// The largest JSON body in bytes, in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +42,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let max = request.extensions().get::<BodyMax>().map_or(0, |max| max.0);
-        parse(&read(request.into_body(), max).await?).map(Self)
+        let in_flight = InFlight::of(request.extensions());
+        let bytes = read(request.into_body(), max, &in_flight).await?;
+        if bytes.len() >= COUNTED_BYTES_MIN {
+            in_flight.grow((count_values(&bytes)? * VALUE_BYTES) as u64)?;
+        }
+        parse(&bytes).map(Self)
     }
 }
 
@@ -55,14 +76,63 @@ fn place<T: DeserializeOwned>(text: &[u8]) -> Option<String> {
     (is_known && place.len() <= PLACE_CHARS_MAX).then_some(place)
 }
 
-/// Reads a body to its end, unless it is longer than `max`.
-pub(crate) async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
-    match Limited::new(body, max).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Problem::new(Code::TooLarge, format!("the body is longer than {max} bytes")))
+/// Returns about how many values are in a JSON text: each is followed by a comma, or is the last of its list.
+fn count_values(text: &[u8]) -> Result<usize, Problem> {
+    let mut values = 0;
+    let mut in_string = false;
+    let mut is_escaped = false;
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
         }
-        Err(_) => Err(Problem::bad("the body ended before it was complete")),
+    }
+    if values > VALUES_MAX {
+        let words = format!("the body has more than {VALUES_MAX} values");
+        return Err(Problem::new(Code::TooLarge, words));
+    }
+    Ok(values)
+}
+
+/// Reads a body to its end, unless it is longer than `max` or takes more memory than its key has left.
+pub(crate) async fn read(
+    mut body: Body,
+    max: usize,
+    in_flight: &InFlight,
+) -> Result<Bytes, Problem> {
+    let mut all = BytesMut::new();
+    while let Some(piece) = next_piece(&mut body).await? {
+        if piece.len() > max.saturating_sub(all.len()) {
+            let words = format!("the body is longer than {max} bytes");
+            return Err(Problem::new(Code::TooLarge, words));
+        }
+        in_flight.grow(piece.len() as u64)?;
+        if all.is_empty() && hyper::body::Body::is_end_stream(&body) {
+            return Ok(piece);
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
+}
+
+/// Returns the next piece of a body, or `None` at its end. Waits for at most [`BODY_PATIENCE`].
+pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    loop {
+        let frame = tokio::time::timeout(BODY_PATIENCE, body.frame()).await.map_err(|_| {
+            let seconds = BODY_PATIENCE.as_secs();
+            let words = format!("no byte of the body arrived for {seconds} seconds");
+            Problem::new(Code::RequestTimeout, words)
+        })?;
+        let Some(frame) = frame else { return Ok(None) };
+        let frame = frame.map_err(|_| Problem::bad("the body ended before it was complete"))?;
+        match frame.into_data() {
+            Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+            // An empty piece, or trailers.
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sockets: accepting, TLS, bounds on slow and many clients, and graceful shutdown.
+//! Sockets: accepting, TLS, time limits, and graceful shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,19 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tower::ServiceExt;
 
-/// Open connections; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 4096;
+use super::connection::{Connection, Connections};
+use super::patient::PatientStream;
+
+/// The time for the first head of a request on a connection.
+const FIRST_HEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time for the head of a request, and for a connection to be idle between requests.
 const HEADER_PATIENCE: Duration = Duration::from_secs(75);
@@ -33,6 +39,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// The most bytes of a connection that the kernel takes before it can send them. Without a bound it takes megabytes for
+/// each client that does not read, and the server renders them: memory and processor time that no budget counts.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
+/// The response to a connection for which there is no room.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n\
+    Connection: close\r\n\r\n";
+
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -42,6 +56,26 @@ pub enum ListenError {
     /// The certificate or its key.
     #[error("cannot use {0} for TLS: {1}")]
     Tls(String, String),
+}
+
+impl ListenError {
+    /// Returns what the operator can do about it.
+    pub fn advice(&self) -> Option<&'static str> {
+        let Self::Bind(_, error) = self else { return None };
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Some(
+                "another program, perhaps another server, listens there; stop it, or choose a port \
+                 with --listen 127.0.0.1:PORT",
+            ),
+            io::ErrorKind::PermissionDenied => {
+                Some("ports below 1024 need root; choose another with --listen 127.0.0.1:PORT")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                Some("the address must be one of this machine; ip address lists them")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A certificate and its key.
@@ -79,14 +113,20 @@ impl Tls {
 pub struct Server {
     listener: TcpListener,
     tls: Option<Tls>,
+    connections: Connections,
 }
 
 impl Server {
-    /// Binds an address.
-    pub async fn bind(address: &str, tls: Option<Tls>) -> Result<Self, ListenError> {
+    /// Binds an address for at most `connections_max` connections at a time.
+    pub async fn bind(
+        address: &str,
+        tls: Option<Tls>,
+        connections_max: usize,
+    ) -> Result<Self, ListenError> {
         let listener = TcpListener::bind(address).await;
         let failed = |error| ListenError::Bind(address.to_owned(), error);
-        Ok(Self { listener: listener.map_err(failed)?, tls })
+        let connections = Connections::new(connections_max);
+        Ok(Self { listener: listener.map_err(failed)?, tls, connections })
     }
 
     /// Where it listens.
@@ -96,28 +136,24 @@ impl Server {
 
     /// Answers until `stop` is ready, then lets requests under way end, for at most `patience`.
     pub async fn run(self, router: Router, stop: impl Future<Output = ()>, patience: Duration) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         tokio::pin!(stop);
         loop {
-            let place = Arc::clone(&connections).acquire_owned();
-            let permit = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = stop.as_mut() => break,
-                Ok(permit) = place => permit,
-                else => break,
+                accepted = self.listener.accept() => accepted,
             };
-            tokio::select! {
-                biased;
-                () = stop.as_mut() => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.take(stream, permit, router.clone(), &graceful),
-                    Err(error) => {
-                        // Out of descriptors, or a client that has disconnected: the next may succeed.
-                        tracing::warn!(error = &error as &dyn std::error::Error, "accept failed");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
+            match accepted {
+                Ok((stream, peer)) => match self.connections.admit(peer.ip()) {
+                    Some(connection) => self.take(stream, connection, router.clone(), &graceful),
+                    None => self.turn_away(stream),
                 },
+                Err(error) => {
+                    // Out of descriptors, or a client that has disconnected: the next may succeed.
+                    tracing::warn!(error = &error as &dyn std::error::Error, "accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
         drop(self.listener);
@@ -125,27 +161,43 @@ impl Server {
         let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
     }
 
+    /// Tells a client that there is no room for its connection. One that speaks TLS is only disconnected.
+    fn turn_away(&self, mut stream: TcpStream) {
+        if self.tls.is_some() {
+            return;
+        }
+        tokio::spawn(async move {
+            // Fails only if the client has left.
+            let _ = tokio::time::timeout(HANDSHAKE_PATIENCE, stream.write_all(FULL)).await;
+        });
+    }
+
     fn take(
         &self,
         stream: TcpStream,
-        permit: OwnedSemaphorePermit,
+        connection: Arc<Connection>,
         router: Router,
         graceful: &GracefulShutdown,
     ) {
         // Without this a small response may wait 40 ms for an acknowledgement (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
+        // A kernel that does not know the option has only its own bound.
+        let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        let stream = PatientStream::of_connection(stream, &connection);
         let watcher = graceful.watcher();
         let tls = self.tls.clone();
         tokio::spawn(async move {
-            let _permit = permit;
             match tls {
-                None => serve(stream, router, watcher).await,
+                None => serve(stream, connection, router, watcher).await,
                 Some(Tls(acceptor)) => {
-                    let shaken =
-                        tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream)).await;
+                    let shaken = tokio::select! {
+                        shaken = acceptor.accept(stream) => shaken,
+                        () = connection.closed() => return,
+                        () = tokio::time::sleep(HANDSHAKE_PATIENCE) => return,
+                    };
                     // A client that does not speak TLS gets no response.
-                    if let Ok(Ok(stream)) = shaken {
-                        serve(stream, router, watcher).await;
+                    if let Ok(stream) = shaken {
+                        serve(stream, connection, router, watcher).await;
                     }
                 }
             }
@@ -155,20 +207,40 @@ impl Server {
 
 async fn serve<Stream>(
     stream: Stream,
+    connection: Arc<Connection>,
     router: Router,
     watcher: hyper_util::server::graceful::Watcher,
 ) where
     Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let service = TowerToHyperService::new(router);
-    let connection = hyper::server::conn::http1::Builder::new()
+    let of_requests = Arc::clone(&connection);
+    let service = service_fn(move |request: Request<Incoming>| {
+        of_requests.note_request();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(Arc::clone(&of_requests));
+        router.clone().oneshot(request)
+    });
+    let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    let served = tokio::select! {
+        served = watcher.watch(serving) => served,
+        () = connection.closed() => return,
+        () = stays_silent(&connection) => return,
+    };
+    if let Err(error) = served {
         // A client may disconnect at any time, which is no fault of the server.
         tracing::debug!(error = &error as &dyn std::error::Error, "connection ended");
+    }
+}
+
+/// Is ready if no head of a request arrives in time.
+async fn stays_silent(connection: &Connection) {
+    tokio::time::sleep(FIRST_HEADER_PATIENCE).await;
+    if connection.has_request() {
+        std::future::pending::<()>().await;
     }
 }

@@ -59,6 +59,7 @@ codes! {
     ModelNotFound = "model_not_found", NOT_FOUND;
     ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT;
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
     Conflict = "conflict", CONFLICT;
     SandboxEnded = "sandbox_ended", CONFLICT;
@@ -77,6 +78,7 @@ codes! {
     BudgetSpent = "budget_spent", TOO_MANY_REQUESTS;
     Internal = "internal", INTERNAL_SERVER_ERROR;
     ModelFailed = "model_failed", BAD_GATEWAY;
+    Starting = "starting", SERVICE_UNAVAILABLE;
     ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE;
     CannotCreate = "cannot_create", SERVICE_UNAVAILABLE;
@@ -126,6 +128,11 @@ impl Problem {
     /// The findings of the policy, if it blocked the code.
     pub(crate) fn checked(&self) -> Option<&CheckResult> {
         self.checked.as_deref()
+    }
+
+    /// Adds when a retry may succeed.
+    pub(crate) fn retry_after(self, retry: Duration) -> Self {
+        Self { retry: Some(retry), ..self }
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
@@ -191,6 +198,8 @@ impl From<SessionError> for Problem {
                 tracing::error!(error = &error as &dyn std::error::Error, "engine failed");
                 Code::CannotCreate
             }
+            // The end of the zone is logged once, and not for each request that waited for another.
+            SessionError::NoZone => Code::CannotCreate,
             SessionError::Store(_) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "store failed");
                 Code::StoreUnavailable
@@ -199,7 +208,7 @@ impl From<SessionError> for Problem {
         };
         let retry = match &error {
             SessionError::Refused(refusal) => Some(refusal.retry_after()),
-            SessionError::ShuttingDown => Some(Duration::from_secs(5)),
+            SessionError::ShuttingDown | SessionError::NoZone => Some(Duration::from_secs(5)),
             SessionError::TooManyWait(_) => Some(Duration::from_mins(1)),
             _ => None,
         };
@@ -224,7 +233,10 @@ fn file_code(error: &FileError) -> Code {
     match error {
         FileError::Outside(_) | FileError::Place(_) => Code::BadPath,
         FileError::Missing(_) => Code::FileNotFound,
-        FileError::Linked(_) | FileError::Denied(_) | FileError::Special(_) => Code::Refused,
+        FileError::Linked(_)
+        | FileError::Denied(_)
+        | FileError::Special(_)
+        | FileError::Unanswered { .. } => Code::Refused,
         FileError::IsDirectory(_) => Code::NotAFile,
         FileError::NotDirectory(_) => Code::NotADirectory,
         FileError::Exists(_) | FileError::NotEmpty(_) | FileError::IntoItself(_) => Code::Conflict,

@@ -1,6 +1,7 @@
 //! Server-sent events, many to a write.
 
-use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,7 +10,11 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use silica_sessions::{LogRead, LogReader};
+use silica_sessions::{LogEvent, LogRead, LogReader};
+use silica_store::Tenant;
+
+use super::transfer::{Pieces, Transfer, write_pieces};
+use crate::app::App;
 
 /// How much is put into one write.
 const CHUNK_BYTES: usize = 128 * 1024;
@@ -34,17 +39,27 @@ pub(crate) fn last_event(headers: &HeaderMap, query: Option<u64>) -> u64 {
 }
 
 /// Writes the entries of an event log the way a facade shows them.
-pub(crate) trait EventSource: Send + 'static {
-    /// Appends an entry.
-    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead);
+pub(crate) trait EventSource: Send + Sync + 'static {
+    /// Writes an entry.
+    fn write(&self, into: &mut dyn io::Write, read: &LogRead) -> io::Result<()>;
 }
 
-/// Streams an event log to its end.
-pub(crate) fn respond<S: EventSource>(reader: LogReader, source: S) -> Response {
-    let state = State { reader, source };
-    let stream = futures_util::stream::unfold(state, |mut state| async move {
-        let chunk = state.next().await?;
-        Some((Ok::<_, Infallible>(chunk), state))
+/// Streams an event log of a key to its end.
+pub(crate) fn respond<S: EventSource>(
+    app: &App,
+    tenant: &Tenant,
+    reader: LogReader,
+    source: S,
+) -> Response {
+    let rendering = LogRendering {
+        reader,
+        source: Arc::new(source),
+        next: None,
+        long: LongEntry::new(app, tenant),
+    };
+    let stream = futures_util::stream::unfold(rendering, |mut rendering| async move {
+        let chunk = rendering.next().await?;
+        Some((chunk, rendering))
     });
     events(Body::from_stream(stream))
 }
@@ -67,36 +82,112 @@ pub(crate) fn located(mut response: Response, location: &str) -> Response {
     response
 }
 
-struct State<S> {
+/// An event log on its way to a client.
+struct LogRendering<S> {
     reader: LogReader,
-    source: S,
+    source: Arc<S>,
+    /// A long entry that was read and not yet written.
+    next: Option<LogRead>,
+    long: LongEntry,
 }
 
-impl<S: EventSource> State<S> {
+impl<S: EventSource> LogRendering<S> {
     /// Returns every entry that is there as one chunk; waits if there is none.
-    async fn next(&mut self) -> Option<Bytes> {
-        let first = match tokio::time::timeout(KEEP_ALIVE, self.reader.next()).await {
-            Ok(first) => first?,
-            Err(_) => return Some(KEEP_ALIVE_COMMENT),
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if let Some(piece) = self.long.next().await {
+            return Some(piece);
+        }
+        let first = match self.next.take() {
+            Some(first) => first,
+            None => match tokio::time::timeout(KEEP_ALIVE, self.reader.next()).await {
+                Ok(first) => first?,
+                Err(_) => return Some(Ok(KEEP_ALIVE_COMMENT)),
+            },
         };
+        if is_long(&first) {
+            let source = Arc::clone(&self.source);
+            return self.long.begin(move |pipe| source.write(pipe, &first)).await;
+        }
         let mut chunk = Vec::new();
-        self.source.write(&mut chunk, &first);
+        // Writing to memory cannot fail.
+        let _ = self.source.write(&mut chunk, &first);
         while chunk.len() < CHUNK_BYTES
             && let Poll::Ready(Some(read)) = self.reader.try_next()
         {
-            self.source.write(&mut chunk, &read);
+            if is_long(&read) {
+                self.next = Some(read);
+                break;
+            }
+            let _ = self.source.write(&mut chunk, &read);
         }
-        Some(chunk.into())
+        Some(Ok(chunk.into()))
     }
 }
 
-/// Appends an event.
-pub(crate) fn event<T: Serialize>(chunk: &mut Vec<u8>, id: Option<u64>, name: &str, data: &T) {
-    if let Some(id) = id {
-        chunk.extend_from_slice(format!("id: {id}\n").as_bytes());
+/// A long entry of a log, which is written piece by piece while its client reads it.
+pub(crate) struct LongEntry {
+    app: App,
+    tenant: Tenant,
+    /// What is left of it.
+    pieces: Option<Pieces>,
+}
+
+impl LongEntry {
+    /// Returns an entry of which nothing is left.
+    pub(crate) fn new(app: &App, tenant: &Tenant) -> Self {
+        Self { app: app.clone(), tenant: tenant.clone(), pieces: None }
     }
-    chunk.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
-    // Writing to memory cannot fail, and every type that is streamed can be serialised.
-    let _ = serde_json::to_writer(&mut *chunk, data);
-    chunk.extend_from_slice(b"\n\n");
+
+    /// Returns the next piece; `None` if nothing is left.
+    pub(crate) async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        let piece = self.pieces.as_mut()?.next().await;
+        if piece.is_none() {
+            self.pieces = None;
+        }
+        piece
+    }
+
+    /// Has an entry written, and returns its first piece.
+    pub(crate) async fn begin(
+        &mut self,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()> + Send + 'static,
+    ) -> Option<io::Result<Bytes>> {
+        let transfer = Transfer::when_free(&self.app, &self.tenant).await;
+        match write_pieces(transfer, move |pipe| write(pipe)) {
+            Ok(pieces) => self.pieces = Some(pieces),
+            Err(_) => return Some(Err(io::ErrorKind::OutOfMemory.into())),
+        }
+        self.next().await
+    }
+}
+
+/// Returns whether the text of an entry may be so long that it is not made at once.
+pub(crate) fn is_long(read: &LogRead) -> bool {
+    let bytes = match read {
+        LogRead::Event(_, LogEvent::Stdout(text) | LogEvent::Stderr(text)) => text.len(),
+        LogRead::Event(_, LogEvent::Result(bundle)) => {
+            usize::try_from(bundle.bytes()).unwrap_or(usize::MAX)
+        }
+        LogRead::Event(_, LogEvent::Error(error)) => {
+            error.value.len() + error.traceback.iter().map(String::len).sum::<usize>()
+        }
+        LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start | LogEvent::Done)
+        | LogRead::Gap(_) => 0,
+    };
+    bytes > CHUNK_BYTES
+}
+
+/// Writes an event.
+pub(crate) fn event<T: Serialize>(
+    into: &mut dyn io::Write,
+    id: Option<u64>,
+    name: &str,
+    data: &T,
+) -> io::Result<()> {
+    if let Some(id) = id {
+        writeln!(into, "id: {id}")?;
+    }
+    write!(into, "event: {name}\ndata: ")?;
+    serde_json::to_writer(&mut *into, data)?;
+    into.write_all(b"\n\n")
 }

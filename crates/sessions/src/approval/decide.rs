@@ -127,6 +127,16 @@ impl Review {
         Ok(())
     }
 
+    /// Ends the cells of a key that waited for a decision. Its approvals expired when it was revoked.
+    pub(crate) async fn revoke(&self, tenant: &Tenant) -> Result<(), SessionError> {
+        for record in self.list(Some(State::Expired), Some(tenant)).await? {
+            if self.waiting().contains_key(&record.id) {
+                self.refuse(&record);
+            }
+        }
+        Ok(())
+    }
+
     /// Denies an approval in the name of the cell's owner, who interrupted the cell.
     pub(super) async fn withdraw(&self, id: &ApprovalId, by: &Tenant) {
         let reason = Some("its owner withdrew it".to_owned());

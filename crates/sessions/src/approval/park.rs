@@ -1,10 +1,9 @@
 //! A cell that waits for approval, and what follows from the decision.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{CellReport, Changes, Control};
+use silica_engine::{CellReport, CellSetup, Changes, Control};
 use silica_store::approvals::{ApprovalRecord, Asked, NewApproval};
 use silica_store::{ApprovalId, Digest, Timestamp};
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +15,7 @@ use crate::error::SessionError;
 use crate::event_log::LogEvent;
 use crate::fairness::QueueSlot;
 use crate::kernel::{Job, KernelHandle};
-use crate::session::Session;
+use crate::session::{EndReason, Session};
 
 /// A cell that waits for approval, with everything it needs to run.
 pub(crate) struct Parked {
@@ -71,6 +70,10 @@ async fn record(
     match session.services.store.approvals().ask(new).await? {
         Asked::Waits(record) => Ok(*record),
         Asked::TooMany(count) => Err(SessionError::TooManyWait(count)),
+        Asked::Revoked => {
+            let id = session.id().to_string();
+            Err(SessionError::Ended { id, reason: EndReason::Revoked })
+        }
     }
 }
 
@@ -155,8 +158,8 @@ async fn run_approved(
     show_decision(&parked.cell, record);
     let Parked { cell, kernel, code, limits, controls, .. } = parked;
     let code = code.to_string();
-    let environment = BTreeMap::new();
-    let job = Job { cell, code, environment, limits, controls, slot, ticket };
+    let setup = CellSetup::default();
+    let job = Job { cell, code, setup, limits, controls, slot, ticket };
     if let Err(job) = kernel.submit(job) {
         give_up(session, *job);
     }
@@ -175,6 +178,6 @@ fn finish(session: &Session, parked: Parked, outcome: Outcome, kernel: KernelSta
         .then(|| "its sandbox ended before the approval was decided".to_owned());
     let report = CellReport::not_run(outcome);
     let files = Changes::default();
-    let end = CellEnd { report, files, kernel, lost, limits: parked.limits };
-    end_unrecorded(session, &parked.cell, &Arc::new(end));
+    let end = CellEnd { report, files, kernel, lost, limits: parked.limits, _kept: None };
+    end_unrecorded(session, &parked.cell, Arc::new(end));
 }

@@ -25,19 +25,21 @@ pub(crate) fn give_up(session: &Session, job: Job) {
         kernel: KernelState::Ended,
         lost: Some(lost.to_owned()),
         limits: job.limits,
+        _kept: None,
     });
-    write_end(session, &job.cell, &end, job.ticket);
+    write_end(session, &job.cell, end, job.ticket);
 }
 
 /// Records the end of a cell, and publishes it.
-pub(crate) fn write_end(session: &Session, cell: &Cell, end: &Arc<CellEnd>, ticket: Ticket) {
-    audit::finish(&session.services.store, ticket, &audit::of_cell(end));
+pub(crate) fn write_end(session: &Session, cell: &Arc<Cell>, end: Arc<CellEnd>, ticket: Ticket) {
+    audit::finish(session, ticket, &audit::of_cell(&end));
     end_unrecorded(session, cell, end);
 }
 
 /// Publishes the end of a cell. For one whose beginning was never recorded this is all.
-pub(crate) fn end_unrecorded(session: &Session, cell: &Cell, end: &Arc<CellEnd>) {
-    cell.set_done(Arc::clone(end));
+pub(crate) fn end_unrecorded(session: &Session, cell: &Arc<Cell>, end: Arc<CellEnd>) {
+    session.services.statistics.cell_ended(&end);
+    cell.set_done(end);
     cell.log.push(LogEvent::Done);
-    session.cell_ended(cell, end);
+    session.cell_ended(cell);
 }

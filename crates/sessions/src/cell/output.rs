@@ -5,13 +5,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use silica_domain::{Bundle, CellError};
-use silica_engine::Watcher;
+use silica_engine::{Decoder, Watcher};
 
-use crate::event_log::{Decoder, EventLog, LogEvent, OutputText};
+use crate::event_log::{EventLog, LOG_BYTES_LEAST, LogEvent, OutputText};
+use crate::kept::KeptBytes;
 
 /// Writes the output of a cell into its log.
 pub(crate) struct LogWriter {
     log: Arc<EventLog>,
+    kept: KeptBytes,
+    /// How much of `kept` is for the log.
+    log_bytes: usize,
     stdout: Decoder,
     stderr: Decoder,
     /// Wakes the writer while it waits for a reader.
@@ -22,21 +26,35 @@ pub(crate) struct LogWriter {
 const RECHECK_PAUSE: Duration = Duration::from_secs(1);
 
 impl LogWriter {
-    pub(crate) fn new(log: Arc<EventLog>) -> Self {
-        Self { log, stdout: Decoder::default(), stderr: Decoder::default(), recheck: None }
+    pub(crate) fn new(log: Arc<EventLog>, kept: KeptBytes) -> Self {
+        let (stdout, stderr) = Default::default();
+        Self { log, kept, log_bytes: 0, stdout, stderr, recheck: None }
     }
 
-    /// Writes what is left of characters that were never completed.
-    pub(crate) fn finish(mut self) {
+    /// Writes what is left of characters that were never completed. Returns what the cell keeps.
+    pub(crate) fn finish(mut self) -> KeptBytes {
         let stdout = self.stdout.finish();
         let stderr = self.stderr.finish();
-        self.push(stdout, LogEvent::Stdout);
-        self.push(stderr, LogEvent::Stderr);
+        self.push_text(stdout, LogEvent::Stdout);
+        self.push_text(stderr, LogEvent::Stderr);
+        self.kept.settle();
+        self.kept
     }
 
-    fn push(&self, text: String, event: fn(OutputText) -> LogEvent) {
+    fn push_text(&mut self, text: String, event: fn(OutputText) -> LogEvent) {
         if !text.is_empty() {
-            self.log.push(event(OutputText::Utf8(text.into())));
+            self.push(event(OutputText::Utf8(text.into())));
+        }
+    }
+
+    /// Writes an event. If the budget has no room for it, the log becomes shorter.
+    fn push(&mut self, event: LogEvent) {
+        let kept = self.log.push(event);
+        let more = kept.saturating_sub(self.log_bytes);
+        if self.kept.grow(more as u64) {
+            self.log_bytes += more;
+        } else {
+            self.log.shrink(LOG_BYTES_LEAST);
         }
     }
 }
@@ -44,20 +62,24 @@ impl LogWriter {
 impl Watcher for LogWriter {
     fn stdout(&mut self, bytes: &[u8]) {
         let text = self.stdout.text(bytes);
-        self.push(text, LogEvent::Stdout);
+        self.push_text(text, LogEvent::Stdout);
     }
 
     fn stderr(&mut self, bytes: &[u8]) {
         let text = self.stderr.text(bytes);
-        self.push(text, LogEvent::Stderr);
+        self.push_text(text, LogEvent::Stderr);
     }
 
     fn result(&mut self, bundle: &Arc<Bundle>) {
-        self.log.push(LogEvent::Result(Arc::clone(bundle)));
+        self.push(LogEvent::Result(Arc::clone(bundle)));
     }
 
     fn error(&mut self, error: &CellError) {
-        self.log.push(LogEvent::Error(Arc::new(error.clone())));
+        self.push(LogEvent::Error(Arc::new(error.clone())));
+    }
+
+    fn may_keep(&mut self, bytes: u64) -> bool {
+        self.kept.grow(bytes)
     }
 
     fn takes_everything(&self) -> bool {

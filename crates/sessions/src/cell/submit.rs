@@ -1,22 +1,30 @@
 //! Submitting, finding and forgetting cells of a session.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use silica_domain::CellId;
-use silica_engine::{CODE_BYTES_MAX, CellReport, EngineError};
+use silica_engine::{CODE_BYTES_MAX, CellReport, CellSetup, EngineError};
 use silica_store::StoreError;
 use silica_store::audit::Ticket;
 use tokio::runtime::Handle;
 
-use super::{Cell, CellEnd, CellPhase, CellRequest, give_up};
+use super::{Cell, CellPhase, CellRequest, give_up};
 use crate::approval::{Parked, park};
 use crate::audit;
 use crate::create::{check_environment, check_seconds};
 use crate::error::SessionError;
+use crate::kept::HasOutput;
 use crate::kernel::{Job, KernelHandle};
-use crate::session::{EndReason, KEPT_BYTES_MAX, KEPT_MAX, Session};
+use crate::run_once::check_arguments;
+use crate::session::{EndReason, KEPT_MAX, Session};
+
+/// About how many bytes a note in the audit log takes: that code was blocked, or waits for a person.
+const NOTE_BYTES: u64 = 1024;
+
+/// The longest name of the file that a cell comes from.
+const FILENAME_BYTES_MAX: usize = 1024;
 
 impl Session {
     /// Submits a cell: checks it, records it, then queues it, or has it wait for approval. See
@@ -25,26 +33,30 @@ impl Session {
         self.ensure_open()?;
         let kernel = self.kernel(request.kernel)?;
         check_code(request.code.text())?;
-        check_environment(&request.environment)?;
+        check_setup(&request.setup)?;
         let timeout = self.timeout(request.timeout)?;
         let slot = self.services.admission.queue(self.tenant())?;
         let code = Arc::clone(request.code.text());
         let review = &self.services.review;
-        let checked = review.check(request.policy, &request.code, self.tenant(), self.id()).await?;
-        let checked = Arc::new(checked);
+        let checked = review.check(request.policy, &request.code, self.tenant(), self.id()).await;
+        if matches!(checked, Err(SessionError::Blocked(_))) {
+            self.services.admission.charge_record(self.tenant(), NOTE_BYTES);
+        }
+        let checked = Arc::new(checked?);
         let id = self.next_cell()?;
         let most = self.terms.timeout_max;
         let limits = self.terms.limits.with_wall(timeout, most).map_err(EngineError::from)?;
         let (cell, controls) = Cell::new(id, kernel.id(), Arc::clone(&checked), timeout, most);
-        let environment = request.environment;
+        let setup = request.setup;
         if review.needs_approval(&checked) {
-            // Variables would change what runs without being part of what is approved.
-            if !environment.is_empty() {
-                let message = "a cell that needs approval must have no env of its own";
+            // They would change what runs without being part of what is approved.
+            if !setup.environment.is_empty() || setup.arguments.is_some() {
+                let message = "a cell that needs approval must have no env or arguments of its own";
                 return Err(SessionError::Bad(message.to_owned()));
             }
             // A cell that waits for a person must not block the queue.
             drop(slot);
+            self.services.admission.charge_record(self.tenant(), 2 * NOTE_BYTES);
             return self.park(Parked { cell, kernel, code, limits, controls, checked }).await;
         }
         let begin = audit::begin_cell(self, &code, &limits, &checked)?;
@@ -59,7 +71,7 @@ impl Session {
                 Ok(ticket) => {
                     let cell = submitted;
                     let code = code.to_string();
-                    let job = Job { cell, code, environment, limits, controls, slot, ticket };
+                    let job = Job { cell, code, setup, limits, controls, slot, ticket };
                     session.enqueue(&kernel, job);
                 }
                 Err(error) => submitted.set_recorded(Err(error)),
@@ -125,24 +137,19 @@ impl Session {
     }
 
     /// Counts a cell that has ended, and forgets old ones beyond what is kept.
-    pub(crate) fn cell_ended(&self, ended: &Cell, end: &CellEnd) {
+    pub(crate) fn cell_ended(&self, ended: &Arc<Cell>) {
         self.cells_run.fetch_add(1, Ordering::Relaxed);
-        self.services.statistics.cell_ended(end);
+        self.may_drop_output(Arc::downgrade(ended) as Weak<dyn HasOutput>);
         let mut items = self.lock();
         items.last_used = Instant::now();
-        // The end of another cell may have removed this one a moment ago.
-        if items.cells.iter().rev().any(|cell| std::ptr::eq(&raw const **cell, ended)) {
-            items.kept_bytes += ended.kept_bytes();
-        }
         let done = |cell: &Arc<Cell>| matches!(cell.phase(), CellPhase::Done(_));
-        while items.cells.len() > KEPT_MAX || items.kept_bytes > KEPT_BYTES_MAX {
+        while items.cells.len() > KEPT_MAX {
             let Some(oldest) = items.cells.iter().position(done) else { break };
-            // The newest stays, however large: its client is about to read it.
+            // The newest stays: its client is about to read it.
             if oldest + 1 == items.cells.len() {
                 break;
             }
-            let forgotten = items.cells.remove(oldest).map_or(0, |cell| cell.kept_bytes());
-            items.kept_bytes = items.kept_bytes.saturating_sub(forgotten);
+            items.cells.remove(oldest);
         }
     }
 
@@ -151,6 +158,20 @@ impl Session {
         let output = report.stdout.total() + report.stderr.total();
         self.services.admission.charge(self.tenant(), output, report.cpu.unwrap_or_default());
     }
+}
+
+fn check_setup(setup: &CellSetup) -> Result<(), SessionError> {
+    check_environment(&setup.environment)?;
+    check_arguments(setup.arguments.as_deref().unwrap_or_default())?;
+    let is_name = |name: &String| {
+        (1..=FILENAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+    };
+    if !setup.filename.as_ref().is_none_or(is_name) {
+        return Err(SessionError::Bad(format!(
+            "filename must have 1 to {FILENAME_BYTES_MAX} bytes and no control characters"
+        )));
+    }
+    Ok(())
 }
 
 fn check_code(code: &str) -> Result<(), SessionError> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use silica_engine::{CommandEvent, HeadTail};
+use silica_engine::{CommandEvent, Decoder, HeadTail};
 use silica_store::audit::Ticket;
 
 use super::{Command, CommandEnded, CommandOutcome, CommandPhase};
 use crate::audit;
-use crate::event_log::{Decoder, EventLog, LogEvent, OutputText};
-use crate::session::Session;
+use crate::event_log::{EventLog, LOG_BYTES_LEAST, LogEvent, OutputText};
+use crate::kept::KeptBytes;
+use crate::session::{Executing, Session};
 
 /// SIGTERM and SIGKILL; their numbers are the same on every architecture of Linux.
 const TERM: i32 = 15;
@@ -21,7 +22,14 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Copies the output of a command into its log until it has ended.
 pub(super) struct Pump {
     pub(super) session: Arc<Session>,
+    /// Keeps the session active until the command has ended.
+    pub(super) _executing: Executing,
     pub(super) command: Arc<Command>,
+    pub(super) kept: KeptBytes,
+    /// How much of `kept` is for the log.
+    pub(super) log_bytes: usize,
+    /// Whether the budget had no room for some output.
+    pub(super) keeping_refused: bool,
     pub(super) stdout: HeadTail,
     pub(super) stderr: HeadTail,
     pub(super) started: Instant,
@@ -46,30 +54,48 @@ impl Pump {
             };
             match event {
                 Some(CommandEvent::Stdout(bytes)) => {
-                    self.stdout.push(&bytes);
-                    push(&log, out.text(&bytes), LogEvent::Stdout);
+                    self.keeping_refused |= !keep(&mut self.stdout, &mut self.kept, &bytes);
+                    self.push(out.text(&bytes), LogEvent::Stdout);
                 }
                 Some(CommandEvent::Stderr(bytes)) => {
-                    self.stderr.push(&bytes);
-                    push(&log, err.text(&bytes), LogEvent::Stderr);
+                    self.keeping_refused |= !keep(&mut self.stderr, &mut self.kept, &bytes);
+                    self.push(err.text(&bytes), LogEvent::Stderr);
                 }
                 Some(CommandEvent::Ended(end)) => break end,
                 None => break process.handle().wait().await,
             }
         };
-        push(&log, out.finish(), LogEvent::Stdout);
-        push(&log, err.finish(), LogEvent::Stderr);
+        self.push(out.finish(), LogEvent::Stdout);
+        self.push(err.finish(), LogEvent::Stderr);
+        self.kept.settle();
         let ended = Arc::new(CommandEnded {
             outcome: CommandOutcome::of(end, self.timed_out),
-            stdout: self.stdout,
-            stderr: self.stderr,
+            stdout: self.stdout.into(),
+            stderr: self.stderr.into(),
+            keeping_refused: self.keeping_refused,
             duration: self.started.elapsed(),
+            _kept: Some(self.kept),
         });
         let output = ended.stdout.total() + ended.stderr.total();
-        audit::finish(&self.session.services.store, ticket, &audit::of_command(&ended));
+        audit::finish(&self.session, ticket, &audit::of_command(&ended));
         self.command.phase.send_replace(CommandPhase::Done(ended));
         log.push(LogEvent::Done);
-        self.session.command_ended(output);
+        self.session.command_ended(&self.command, output);
+    }
+
+    /// Writes output into the log. If the budget has no room for it, the log becomes shorter.
+    fn push(&mut self, text: String, event: fn(OutputText) -> LogEvent) {
+        if text.is_empty() {
+            return;
+        }
+        let log = &self.command.log;
+        let kept = log.push(event(OutputText::Utf8(text.into())));
+        let more = kept.saturating_sub(self.log_bytes);
+        if self.kept.grow(more as u64) {
+            self.log_bytes += more;
+        } else {
+            log.shrink(LOG_BYTES_LEAST);
+        }
     }
 
     /// Sends SIGTERM at the first call, SIGKILL at the second.
@@ -101,8 +127,13 @@ async fn next(log: &EventLog, process: &mut silica_engine::CommandProcess) -> Op
     process.next().await
 }
 
-fn push(log: &EventLog, text: String, event: fn(OutputText) -> LogEvent) {
-    if !text.is_empty() {
-        log.push(event(OutputText::Utf8(text.into())));
+/// Keeps output. Returns false if the budget has no room for all of it.
+fn keep(stream: &mut HeadTail, kept: &mut KeptBytes, bytes: &[u8]) -> bool {
+    let growth = stream.growth(bytes.len());
+    let may_keep = growth == 0 || kept.grow(growth as u64);
+    if !may_keep {
+        stream.seal();
     }
+    stream.push(bytes);
+    may_keep
 }

@@ -1,6 +1,6 @@
 //! Starting, finding and forgetting commands of a session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use silica_domain::CommandId;
@@ -10,6 +10,7 @@ use super::{Command, CommandInvocation, CommandPhase, CommandRequest};
 use crate::audit;
 use crate::create::check_environment;
 use crate::error::SessionError;
+use crate::kept::HasOutput;
 use crate::session::{KEPT_MAX, Session};
 
 impl Session {
@@ -38,6 +39,10 @@ impl Session {
             let message = "timeout_seconds must be more than 0 and must fit a clock";
             return Err(SessionError::Bad(message.to_owned()));
         }
+        let directory = match &request.directory {
+            Some(directory) => Some(self.start_directory(directory).await?),
+            None => self.terms.directory.clone(),
+        };
         let permit = self.services.admission.queue(self.tenant())?.permit().await;
         let mut environment = self.terms.environment.clone();
         environment.extend(request.environment.clone());
@@ -48,17 +53,18 @@ impl Session {
         spec.environment = environment;
         spec.stdin = if request.stdin { Stdin::Piped } else { Stdin::Closed };
         spec.terminal = request.terminal;
-        if let Some(directory) = request.directory.as_ref().or(self.terms.directory.as_ref()) {
-            spec.directory.clone_from(directory);
+        if let Some(directory) = directory {
+            spec.directory = directory;
         }
         let limits = &self.terms.limits;
         let ticket = audit::begin_command(&self, &request.line, limits)?.await?;
+        let executing = self.execute();
         let process = match self.sandbox.start_command(&spec).await {
             Ok(process) => process,
             Err(error) => {
                 let mut finish = silica_store::audit::Finish::new("cannot_start");
                 finish.error = Some(error.to_string());
-                audit::finish(&self.services.store, ticket, &finish);
+                audit::finish(&self, ticket, &finish);
                 return Err(error.into());
             }
         };
@@ -68,7 +74,7 @@ impl Session {
             items.next_command += 1;
             CommandId::new(items.next_command - 1)
         };
-        let command = Command::start(&self, id, request, process, limits.output_bytes, ticket);
+        let command = Command::start(executing, id, request, process, limits.output_bytes, ticket);
         self.lock().commands.push_back(Arc::clone(&command));
         Ok(command)
     }
@@ -85,8 +91,9 @@ impl Session {
     }
 
     /// Charges the owner for a command that has ended, and forgets old ones beyond what is kept.
-    pub(crate) fn command_ended(&self, output_bytes: u64) {
+    pub(crate) fn command_ended(&self, ended: &Arc<Command>, output_bytes: u64) {
         self.mark_files_changed();
+        self.may_drop_output(Arc::downgrade(ended) as Weak<dyn HasOutput>);
         self.services.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
         let mut items = self.lock();
         items.last_used = Instant::now();

@@ -40,6 +40,24 @@ impl Bucket {
         Err(Duration::from_secs_f64(seconds.min(RETRY_SECONDS_MAX)))
     }
 
+    /// Takes an amount ahead of time if the bucket holds it within `patience`; returns the delay until then. Otherwise
+    /// returns how long it takes until the bucket holds it.
+    pub(super) fn take_soon(
+        &mut self,
+        amount: f64,
+        patience: Duration,
+        now: Instant,
+    ) -> Result<Duration, Duration> {
+        match self.take(amount, now) {
+            Ok(()) => Ok(Duration::ZERO),
+            Err(delay) if delay <= patience => {
+                self.level -= amount;
+                Ok(delay)
+            }
+            Err(delay) => Err(delay),
+        }
+    }
+
     /// Takes an amount that has been used already.
     pub(super) fn charge(&mut self, amount: f64, now: Instant) {
         self.refill(now);

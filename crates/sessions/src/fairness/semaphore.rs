@@ -56,7 +56,7 @@ struct Key {
 
 /// A permit, returned to the semaphore when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     /// `None` for a permit that was never delivered.
     holder: Option<(FairSemaphore, Tenant)>,
 }

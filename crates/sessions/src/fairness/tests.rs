@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use silica_store::Tenant;
 
-use super::{Admission, AdmissionError, Capacity, Load, Quota};
+use super::{Admission, AdmissionError, Budget, Capacity, Load, Quota};
 
-fn tenant(name: &str) -> Tenant {
+pub(crate) fn tenant(name: &str) -> Tenant {
     Tenant::parse(name).unwrap()
 }
 
@@ -19,15 +19,27 @@ fn quota() -> Quota {
         queued: 8,
         upload_bytes_per_minute: 1000,
         output_bytes_per_minute: 1000,
+        audit_bytes_per_minute: 1000,
         cpu_seconds_per_minute: 10,
+        budget: BUDGET,
     }
 }
 
+const BUDGET: Budget =
+    Budget { in_flight_bytes: 1000, kept_bytes: 1000, transfers: 2, connections: 2 };
+
+const CAPACITY: Capacity =
+    Capacity { running: 1, reserved: 0, queued: 12, sandboxes: 3, creating: 2, budget: BUDGET };
+
 fn admission(running: usize) -> Admission {
-    Admission::new(
-        quota(),
-        Capacity { running, reserved: 0, queued: 12, sandboxes: 3, creating: 2 },
-    )
+    Admission::new(quota(), Capacity { running, ..CAPACITY })
+}
+
+/// Returns an admission with these budgets of kept bytes.
+pub(crate) fn admission_with(of_key: u64, of_server: u64) -> Admission {
+    let quota = Quota { budget: Budget { kept_bytes: of_key, ..BUDGET }, ..quota() };
+    let budget = Budget { kept_bytes: of_server, ..BUDGET };
+    Admission::new(quota, Capacity { budget, ..CAPACITY })
 }
 
 #[tokio::test]
@@ -111,15 +123,26 @@ fn sandboxes_are_bounded_for_each_and_for_all() {
     admission.sandbox(&tenant("a")).unwrap();
 }
 
+#[tokio::test]
+async fn requests_above_the_rate_are_delayed_and_then_refused() {
+    let admission = admission(1);
+    let began = std::time::Instant::now();
+    // Five at once, five in the half second that a request may be delayed.
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..12 {
+        let admission = admission.clone();
+        all.spawn(async move { admission.request(&tenant("a")).await });
+    }
+    let refused: Vec<_> = all.join_all().await.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused[0].retry_after() > Duration::from_millis(500), "{refused:?}");
+    assert!(began.elapsed() >= Duration::from_millis(490), "the last one was delayed");
+    admission.request(&tenant("b")).await.unwrap();
+}
+
 #[test]
 fn rates_refuse_and_say_when_to_try_again() {
     let admission = admission(1);
-    for _ in 0..5 {
-        admission.request(&tenant("a")).unwrap();
-    }
-    let refused = admission.request(&tenant("a")).unwrap_err();
-    assert!(refused.retry_after() <= Duration::from_millis(100), "{refused:?}");
-    admission.request(&tenant("b")).unwrap();
     admission.upload(&tenant("a"), 1000).unwrap();
     let refused = admission.upload(&tenant("a"), 500).unwrap_err();
     let retry = refused.retry_after();

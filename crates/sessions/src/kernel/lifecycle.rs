@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use silica_domain::KernelId;
-use silica_engine::{FileError, FileKind, GuestPath, Kernel, Setup};
+use silica_engine::{Kernel, Setup};
 
 use super::{KernelHandle, KernelInfo};
 use crate::create::check_environment;
@@ -33,8 +33,12 @@ impl Session {
     }
 
     /// Starts an interpreter and waits until it is ready.
-    pub(crate) async fn start_kernel(&self, setup: &Setup) -> Result<Kernel, SessionError> {
+    pub(crate) async fn start_kernel(
+        self: &Arc<Self>,
+        setup: &Setup,
+    ) -> Result<Kernel, SessionError> {
         let permit = self.services.admission.creating(self.tenant()).await;
+        let _executing = self.execute();
         let start = async {
             let mut kernel = self.sandbox.start_kernel()?;
             kernel.ready().await?;
@@ -55,24 +59,14 @@ impl Session {
             return Err(SessionError::TooManyKernels(KERNELS_MAX));
         }
         check_environment(environment)?;
-        if let Some(directory) = directory {
-            self.check_directory(directory).await?;
-        }
-        let setup = self.setup(directory, environment);
+        let directory = match directory {
+            Some(directory) => Some(self.start_directory(directory).await?),
+            None => None,
+        };
+        let setup = self.setup(directory.as_deref(), environment);
         let kernel = self.start_kernel(&setup).await?;
         self.touch()?;
         Ok(self.add_kernel(kernel, setup).info())
-    }
-
-    /// Fails if there is no such directory. An interpreter that starts there could not report it.
-    async fn check_directory(&self, directory: &str) -> Result<(), SessionError> {
-        let path = GuestPath::parse(directory)?;
-        let files = Arc::clone(self.sandbox.files());
-        let checked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
-            FileKind::Directory => Ok(()),
-            _ => Err(FileError::NotDirectory(path.to_string())),
-        });
-        Ok(checked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?)
     }
 
     /// Returns what clients see of its kernels.

@@ -13,6 +13,7 @@ use crate::busy_poll;
 use crate::cell::{Cell, CellEnd, KernelState, LogWriter, give_up, write_end};
 use crate::error::SessionError;
 use crate::fairness::{Permit, QueueSlot};
+use crate::kept::KeptBytes;
 use crate::session::Session;
 
 /// How often in a row an interpreter that ends without running a cell is replaced.
@@ -99,24 +100,26 @@ impl KernelTask {
 
     /// Waits for a permit and runs the cell, unless it is interrupted or the sandbox dies before.
     async fn cell(&mut self, job: Job) {
-        let Job { cell, code, environment, mut limits, mut controls, slot, ticket } = job;
+        let Job { cell, code, setup, mut limits, mut controls, slot, ticket } = job;
         self.handle.set_current(Some(Arc::clone(&cell)));
         let permit = self.permit(slot, &mut controls, &mut limits).await;
         let dead = self.session.sandbox.is_dead();
         if permit.is_some() && self.kernel.is_none() && !dead {
             self.try_replace().await;
         }
-        let (report, files) = match (permit, &mut self.kernel) {
-            _ if dead => (CellReport::not_run(Outcome::SandboxDied), Changes::default()),
+        let (report, files, kept) = match (permit, &mut self.kernel) {
+            _ if dead => not_run(Outcome::SandboxDied),
             (Some(permit), Some(kernel)) => {
+                let _executing = self.session.execute();
                 self.session.note_files().await;
                 self.cells_begun += 1;
                 cell.begin(self.cells_begun);
-                kernel.set_next_environment(environment);
-                let mut writer = LogWriter::new(Arc::clone(&cell.log));
+                kernel.set_up_next_cell(setup);
+                let mut writer =
+                    LogWriter::new(Arc::clone(&cell.log), self.session.begin_keeping());
                 let run = kernel.run(&code, &limits, &mut writer, &mut controls);
                 let report = busy_poll::run(run).await;
-                writer.finish();
+                let kept = writer.finish();
                 drop(permit);
                 let report = report.unwrap_or_else(|error| {
                     let error = &error as &dyn std::error::Error;
@@ -124,16 +127,16 @@ impl KernelTask {
                     CellReport::not_run(Outcome::Disconnected)
                 });
                 let files = self.session.changed_files().await;
-                (report, files)
+                (report, files, Some(kept))
             }
-            (Some(_), None) => (CellReport::not_run(Outcome::Disconnected), Changes::default()),
-            (None, _) => (CellReport::not_run(Outcome::Interrupted), Changes::default()),
+            (Some(_), None) => not_run(Outcome::Disconnected),
+            (None, _) => not_run(Outcome::Interrupted),
         };
         // From here on an interrupt is refused: the cell has ended.
         drop(controls);
         let (kernel, lost) = self.after(&report).await;
-        let end = Arc::new(CellEnd { report, files, kernel, lost, limits });
-        self.finish(&cell, &end, ticket);
+        let end = CellEnd { report, files, kernel, lost, limits, _kept: kept };
+        self.finish(&cell, Arc::new(end), ticket);
     }
 
     /// Waits for a permit to run; `None` if the cell is interrupted before. Extensions add to the limits.
@@ -209,10 +212,15 @@ impl KernelTask {
         }
     }
 
-    fn finish(&self, cell: &Arc<Cell>, end: &Arc<CellEnd>, ticket: Ticket) {
+    fn finish(&self, cell: &Arc<Cell>, end: Arc<CellEnd>, ticket: Ticket) {
         self.handle.set_current(None);
         self.handle.cells_run.fetch_add(1, Ordering::Relaxed);
         self.session.charge(&end.report);
         write_end(&self.session, cell, end, ticket);
     }
+}
+
+/// Returns the report of a cell that never began.
+fn not_run(outcome: Outcome) -> (CellReport, Changes, Option<KeptBytes>) {
+    (CellReport::not_run(outcome), Changes::default(), None)
 }

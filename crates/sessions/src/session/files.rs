@@ -1,8 +1,9 @@
 //! Files of a session: read, changed by clients, changed by cells.
 //!
 //! A cell reports the files that it changed. What a client changes between two cells must not be part of
-//! that report, so the only ways to change files from outside, [`Session::change_files`] and
-//! [`Session::put_files`], have the next cell look at the files anew before it runs.
+//! that report, so the only ways to change files from outside, [`Session::change_files`],
+//! [`Session::begin_file_change`] and [`Session::put_files`], have the next cell look at the files anew
+//! before it runs.
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use silica_engine::{
-    Archived, Changes, Existing, FILE_MODE_DEFAULT, FileError, FileStat, Files, GuestPath, Listing,
-    Metadata, Parents, Reader, Snapshot, WriteOptions,
+    Archived, Changes, Existing, FILE_MODE_DEFAULT, FileError, FileKind, FileStat, Files,
+    GuestPath, Listing, Metadata, Parents, Reader, Snapshot, WriteOptions,
 };
 use tokio::task::JoinHandle;
 
@@ -97,7 +98,37 @@ fn mark_after<T>(changed: &Arc<AtomicBool>, change: impl FnOnce() -> T) -> T {
     change()
 }
 
+/// A change of the files of a sandbox that has not been made yet.
+#[derive(Debug)]
+pub struct FileChange {
+    files: Arc<Files>,
+    changed: Arc<AtomicBool>,
+}
+
+impl FileChange {
+    /// Makes the change, which may block. Whether it succeeds, fails or panics, the next cell does not report it as its
+    /// own.
+    pub fn apply<T>(self, change: impl FnOnce(&Arc<Files>) -> T) -> T {
+        mark_after(&self.changed, || change(&self.files))
+    }
+}
+
 impl Session {
+    /// Checks the directory in which a kernel or a command is to start, and returns its path as the guest sees it. It
+    /// must be one in which the API has files: below a writable place, without `..`, not through a link.
+    pub(crate) async fn start_directory(&self, directory: &str) -> Result<String, SessionError> {
+        let path = GuestPath::parse(directory)?;
+        let shown = path.to_string();
+        let files = Arc::clone(self.sandbox.files());
+        let checked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
+            FileKind::Directory => Ok(()),
+            FileKind::Symlink => Err(FileError::Linked(path.to_string())),
+            FileKind::File | FileKind::Other => Err(FileError::NotDirectory(path.to_string())),
+        });
+        checked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?;
+        Ok(shown)
+    }
+
     /// Returns the files for reading.
     pub fn read_files(&self) -> Result<ReadOnlyFiles, SessionError> {
         self.touch()?;
@@ -110,10 +141,15 @@ impl Session {
         &self,
         change: impl FnOnce(&Arc<Files>) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SessionError> {
+        let begun = self.begin_file_change()?;
+        Ok(tokio::task::spawn_blocking(move || begun.apply(change)))
+    }
+
+    /// Returns a change of the files that the caller applies on a thread of its own.
+    pub fn begin_file_change(&self) -> Result<FileChange, SessionError> {
         self.touch()?;
         let files = Arc::clone(self.sandbox.files());
-        let changed = Arc::clone(&self.files_changed);
-        Ok(tokio::task::spawn_blocking(move || mark_after(&changed, || change(&files))))
+        Ok(FileChange { files, changed: Arc::clone(&self.files_changed) })
     }
 
     /// Marks the files as changed by something that is not a cell.

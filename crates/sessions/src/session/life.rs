@@ -34,6 +34,8 @@ pub enum EndReason {
     OutOfMemory,
     /// Its first process ended, or was killed from outside.
     Died,
+    /// The key of its owner was revoked.
+    Revoked,
     /// The server was shut down.
     Shutdown,
 }
@@ -48,6 +50,7 @@ impl EndReason {
             Self::MaxCells => "max_cells",
             Self::OutOfMemory => "out_of_memory",
             Self::Died => "died",
+            Self::Revoked => "revoked",
             Self::Shutdown => "shutdown",
         }
     }
@@ -61,6 +64,7 @@ impl EndReason {
             Self::MaxCells => "it has run its max_cells",
             Self::OutOfMemory => "it used more memory than its limit and was killed",
             Self::Died => "its first process ended or was killed from outside",
+            Self::Revoked => "the key of its owner was revoked",
             Self::Shutdown => "the server was shut down",
         }
     }

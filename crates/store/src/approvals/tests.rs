@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Asked, Decided, Decision, NewApproval, PENDING_OF_ONE_MAX, State};
+use crate::keys::{KeyName, NewKey};
 use crate::testing::TestData;
 use crate::{ApprovalId, Digest, SandboxId, Store, Tenant, Timestamp};
 
@@ -110,4 +111,22 @@ fn everything_is_in_the_audit_log() {
     let said = |what: &str| bodies.iter().filter(|body| body.contains(what)).count();
     assert_eq!((said("approval_asked"), said("approval_denied")), (1, 1), "{bodies:?}");
     assert_eq!(said(id.as_str()), 2, "{bodies:?}");
+}
+
+#[test]
+fn what_a_revoked_key_waits_for_has_expired() {
+    let data = TestData::new();
+    let (server, tool) = (data.open(), data.open());
+    let name = KeyName::new("a").unwrap();
+    let key = NewKey { name, admin: false, approve: false, limits: None };
+    let (key, _) = server.keys().create(key).wait().unwrap();
+    let id = ask(&server, new(key.id.as_str()));
+    let others = ask(&server, new("other"));
+    tool.keys().revoke(&key.id).wait().unwrap();
+    let decided = server.approvals().decide(&id, approve("boss")).wait().unwrap();
+    assert!(matches!(&decided, Decided::Before(record) if record.state == State::Expired));
+    let asked = server.approvals().ask(new(key.id.as_str())).wait().unwrap();
+    assert_eq!(asked, Asked::Revoked);
+    let decided = server.approvals().decide(&others, approve("boss")).wait().unwrap();
+    assert!(matches!(decided, Decided::Now(_)));
 }

@@ -9,6 +9,7 @@ use hmac::{Hmac, Mac};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::Sha256;
 
+use super::packing::SplitBody;
 use super::record::{Record, RecordKind};
 use crate::digest::{from_hex, to_hex};
 use crate::error::Failure;
@@ -215,8 +216,10 @@ pub(super) fn append(
     let seq = before.seq + 1;
     let hash = key.hash(seq, &before.hash, entry);
     let ChainEntry { time, kind, execution, tenant, sandbox, body } = entry;
+    let body = SplitBody::new(body);
+    let (code, code_at) = body.columns();
     let statement = "INSERT INTO audit (seq, time, kind, execution, tenant, sandbox, body, previous, \
-                     hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                     hash, code, code_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     connection.prepare_cached(statement)?.execute(params![
         seq as i64,
         time,
@@ -224,16 +227,21 @@ pub(super) fn append(
         execution,
         tenant,
         sandbox,
-        body,
+        body.rest,
         before.hash,
-        hash
+        hash,
+        code,
+        code_at
     ])?;
+    let bytes = body.store_code(connection)?;
     let head = Head { seq, hash };
-    let statement = "UPDATE audit_head SET seq = ?1, hash = ?2, mac = ?3 WHERE id = 1";
+    let statement = "UPDATE audit_head SET seq = ?1, hash = ?2, mac = ?3, bytes = bytes + ?4 \
+                     WHERE id = 1";
     connection.prepare_cached(statement)?.execute(params![
         seq as i64,
         hash,
-        key.head_mac(&head)
+        key.head_mac(&head),
+        bytes as i64
     ])?;
     Ok(head)
 }
@@ -254,6 +262,14 @@ pub(super) fn stored_head(connection: &Connection) -> Result<Option<(Head, Diges
         })
         .optional()?;
     Ok(head)
+}
+
+/// Returns about how many bytes the records take.
+pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, Failure> {
+    let statement = "SELECT bytes FROM audit_head WHERE id = 1";
+    let bytes: Option<i64> =
+        connection.prepare_cached(statement)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(bytes.map_or(0, |bytes| bytes.max(0) as u64))
 }
 
 /// Returns the code by which the key of the log is recognised.

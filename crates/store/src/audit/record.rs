@@ -6,6 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 
+use super::packing::whole_body;
 use crate::error::Failure;
 use crate::{Digest, IdError, Timestamp};
 
@@ -78,12 +79,16 @@ pub struct Record {
     pub hash: Digest,
 }
 
-const COLUMNS: &str = "seq, time, kind, execution, tenant, sandbox, body, previous, hash";
+const COLUMNS: &str = "seq, time, kind, execution, tenant, sandbox, body, previous, hash, code, \
+                       code_at, packed";
+
+/// The records, each with its code if that is stored apart.
+const RECORDS: &str = "audit LEFT JOIN audit_code ON audit_code.digest = audit.code";
 
 /// Returns the last records, oldest first.
 pub(super) fn tail(connection: &Connection, count: usize) -> Result<Vec<Record>, Failure> {
     let statement = format!(
-        "SELECT * FROM (SELECT {COLUMNS} FROM audit ORDER BY seq DESC LIMIT ?1) ORDER BY seq"
+        "SELECT * FROM (SELECT {COLUMNS} FROM {RECORDS} ORDER BY seq DESC LIMIT ?1) ORDER BY seq"
     );
     let mut statement = connection.prepare_cached(&statement)?;
     let rows = statement.query_map([count as i64], record)?;
@@ -96,7 +101,7 @@ pub(super) fn after(
     seq: u64,
     count: usize,
 ) -> Result<Vec<Record>, Failure> {
-    let statement = format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+    let statement = format!("SELECT {COLUMNS} FROM {RECORDS} WHERE seq > ?1 ORDER BY seq LIMIT ?2");
     let mut statement = connection.prepare_cached(&statement)?;
     let rows = statement.query_map(params![seq as i64, count as i64], record)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -108,11 +113,23 @@ pub(super) fn each<E: From<Failure>>(
     connection: &Connection,
     mut visit: impl FnMut(Result<Record, rusqlite::Error>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let statement = format!("SELECT {COLUMNS} FROM audit ORDER BY seq");
-    let mut statement = connection.prepare(&statement).map_err(Failure::from)?;
-    let mut rows = statement.query([]).map_err(Failure::from)?;
+    each_between(connection, i64::MIN, i64::MAX, |record, _| visit(record))
+}
+
+/// Calls `visit` for every record from `begin` to `end`, in order, with one in memory at a
+/// time, and with the digest of its code if that is stored apart.
+pub(super) fn each_between<E: From<Failure>>(
+    connection: &Connection,
+    begin: i64,
+    end: i64,
+    mut visit: impl FnMut(Result<Record, rusqlite::Error>, Option<Digest>) -> Result<(), E>,
+) -> Result<(), E> {
+    let statement =
+        format!("SELECT {COLUMNS} FROM {RECORDS} WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
+    let mut statement = connection.prepare_cached(&statement).map_err(Failure::from)?;
+    let mut rows = statement.query([begin, end]).map_err(Failure::from)?;
     while let Some(row) = rows.next().map_err(Failure::from)? {
-        visit(record(row))?;
+        visit(record(row), row.get("code").unwrap_or_default())?;
     }
     Ok(())
 }
@@ -125,7 +142,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         execution: row.get("execution")?,
         tenant: row.get("tenant")?,
         sandbox: row.get("sandbox")?,
-        body: row.get("body")?,
+        body: whole_body(row)?,
         previous: row.get("previous")?,
         hash: row.get("hash")?,
     })

@@ -3,18 +3,24 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
 use super::body::{BeginBody, FinishBody};
+use super::packing::{code_of, whole_body};
 use crate::error::Failure;
-use crate::{SandboxId, StoreError, Tenant, Timestamp};
+use crate::{Digest, SandboxId, StoreError, Tenant, Timestamp};
 
 /// The outcome of an execution without an end: it is running, or its server died before it ended.
 pub const UNFINISHED: &str = "unfinished";
 
 /// The most executions of one search; each may hold the longest code.
 pub const SEARCH_MAX: usize = 1000;
+
+/// Codes of which a search knows whether they have its text.
+const KNOWN_MAX: usize = 10_000;
 
 /// Which executions a search finds; an empty one finds all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,11 +65,13 @@ pub struct Execution {
 }
 
 /// It checks `json_valid` first: another program may have changed a body, and `json_extract` would
-/// fail on what is not JSON.
+/// fail on what is not JSON. Code that is stored apart is searched afterwards, by `CodeSearch`.
 const STATEMENT: &str = "
-    SELECT begun.seq, begun.execution, begun.tenant, begun.sandbox, begun.time, begun.body,
-           ended.time, ended.body, ended.seq
+    SELECT begun.seq, begun.execution, begun.tenant, begun.sandbox, begun.time,
+           ended.time AS ended_time, ended.body AS ended_body, ended.seq AS ended_seq,
+           begun.body, begun.code, begun.code_at, packed
     FROM audit AS begun
+    LEFT JOIN audit_code ON audit_code.digest = begun.code
     LEFT JOIN audit AS ended ON ended.execution = begun.execution AND ended.kind = 'finish'
     WHERE begun.kind = 'begin'
       AND (:tenant IS NULL OR begun.tenant = :tenant)
@@ -73,9 +81,9 @@ const STATEMENT: &str = "
       AND (:outcome IS NULL OR :outcome = CASE
             WHEN ended.body IS NULL THEN :unfinished
             WHEN json_valid(ended.body) THEN json_extract(ended.body, '$.outcome') END)
-      AND (:text IS NULL OR instr(CASE
+      AND (:text IS NULL OR begun.code IS NOT NULL OR instr(CASE
             WHEN json_valid(begun.body) THEN json_extract(begun.body, '$.code.text') END, :text) > 0)
-    ORDER BY begun.seq DESC LIMIT :limit";
+    ORDER BY begun.seq DESC";
 
 pub(super) fn search(connection: &Connection, search: &Search) -> Result<Vec<Execution>, Failure> {
     let limit = search.limit.unwrap_or(SEARCH_MAX).min(SEARCH_MAX);
@@ -88,20 +96,49 @@ pub(super) fn search(connection: &Connection, search: &Search) -> Result<Vec<Exe
         ":outcome": search.outcome,
         ":unfinished": UNFINISHED,
         ":text": search.text,
-        ":limit": limit as i64,
     })?;
+    let mut codes = CodeSearch { text: search.text.as_deref(), known: HashMap::new() };
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(execution(row)?);
+    while found.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        if codes.fits(row)? {
+            found.push(execution(row)?);
+        }
     }
     Ok(found)
 }
 
+/// Searches code that is stored apart. Many records may have one code, so the last results are kept.
+struct CodeSearch<'text> {
+    text: Option<&'text str>,
+    known: HashMap<Digest, bool>,
+}
+
+impl CodeSearch<'_> {
+    fn fits(&mut self, row: &Row<'_>) -> Result<bool, Failure> {
+        let (Some(text), Some(code)) = (self.text, row.get::<_, Option<Digest>>("code")?) else {
+            return Ok(true);
+        };
+        if let Some(fits) = self.known.get(&code) {
+            return Ok(*fits);
+        }
+        let packed: Option<Vec<u8>> = row.get("packed")?;
+        let code_text = packed.and_then(|packed| code_of(&packed));
+        let fits = code_text.is_some_and(|code_text| code_text.contains(text));
+        if self.known.len() < KNOWN_MAX {
+            self.known.insert(code, fits);
+        }
+        Ok(fits)
+    }
+}
+
 fn execution(row: &Row<'_>) -> Result<Execution, Failure> {
     let seq = row.get::<_, i64>(0)?.max(0) as u64;
-    let begin = parse(&row.get::<_, String>(5)?, seq)?;
-    let finish: Option<FinishBody> = match row.get::<_, Option<String>>(7)? {
-        Some(body) => Some(parse(&body, row.get::<_, i64>(8)?.max(0) as u64)?),
+    let body = whole_body(row).map_err(|_| StoreError::AuditUnreadable { seq })?;
+    let begin = parse(&body, seq)?;
+    let finish: Option<FinishBody> = match row.get::<_, Option<String>>("ended_body")? {
+        Some(body) => Some(parse(&body, row.get::<_, i64>("ended_seq")?.max(0) as u64)?),
         None => None,
     };
     let outcome = finish.as_ref().map_or(UNFINISHED, |finish| &finish.outcome).to_owned();
@@ -111,7 +148,7 @@ fn execution(row: &Row<'_>) -> Result<Execution, Failure> {
         tenant: row.get(2)?,
         sandbox: row.get(3)?,
         begun_at: row.get(4)?,
-        finished_at: row.get(6)?,
+        finished_at: row.get("ended_time")?,
         outcome,
         begin,
         finish,

@@ -34,6 +34,8 @@ pub struct AuditSettings {
     pub retention: Option<Duration>,
     /// How many records are kept; `None` for all.
     pub records_max: Option<u64>,
+    /// How many bytes all records together may take, about; `None` for any number.
+    pub bytes_max: Option<u64>,
 }
 
 /// Patterns of texts that must not be stored, such as keys that people paste into code.

@@ -243,6 +243,11 @@ impl<'key> ChainWalk<'key> {
         self.last.seq + 1
     }
 
+    /// Returns the number and the code of the record before the next one.
+    pub(super) fn last(&self) -> Head {
+        self.last
+    }
+
     pub(super) fn step(&mut self, record: &Record) -> Result<(), Fault> {
         let seq = self.next();
         if record.seq > seq {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use crate::audit::{Begin, Finish, Record, RecordKind, UNFINISHED, Verdict};
+use crate::audit::{AuditSettings, Begin, Finish, Record, RecordKind, UNFINISHED, Verdict};
 use crate::sandboxes::{NewSandbox, SandboxMetadata, State};
 use crate::testing::{TestData, begin, tenant};
 use crate::{Access, Durability, SandboxId, Store, StoreError, StoreOptions};
@@ -178,6 +178,50 @@ async fn promise_is_kept_once_however_often_it_is_found() {
     }
 }
 
+/// An old copy of the file that is put back adds nothing: its lines are genuine, and their records were pruned.
+#[tokio::test]
+async fn old_copy_of_the_file_brings_nothing_back_that_was_pruned() {
+    let left = left_with(&["x1", "x2"]).await;
+    let pending = fs::read(left.beside(PENDING)).unwrap();
+    // Another server commits the lines, goes on for an hour and prunes them.
+    left.set_time(3_600_000_000);
+    let audit = AuditSettings { records_max: Some(2), ..AuditSettings::default() };
+    let options = StoreOptions { audit, ..left.options(Access::Tool) };
+    let store = Store::open(&left.path(), options).unwrap();
+    let ticket = store.audit().begin(&begin("y1", "a", "print(1)")).await.unwrap();
+    store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
+    store.audit().prune().await.unwrap();
+    assert_eq!(named(&records(&store)), [("y1", RecordKind::Begin), ("y1", RecordKind::Finish)]);
+    store.close().await;
+    fs::write(left.beside(PENDING), &pending).unwrap();
+    let seen = records(&look(&left));
+    assert_rejected(&seen, &[("y1", RecordKind::Begin), ("y1", RecordKind::Finish)]);
+    assert_eq!(fs::read(left.beside("silica.pending-3600000000")).unwrap(), pending);
+    assert!(is_empty(&left.beside(PENDING)));
+}
+
+/// An end that is put back after the beginning and the end were committed does not end it a second time.
+#[tokio::test]
+async fn old_copy_of_an_end_ends_nothing_twice() {
+    let data = TestData::new();
+    let store = serve(&data);
+    let held = hold(&data);
+    let ticket = store.audit().begin(&begin("x1", "a", "print(1)")).await.unwrap();
+    store.audit().finish(ticket, &Finish::new("ok")).await.unwrap();
+    let left = killed_now(&data);
+    drop(held);
+    store.close().await;
+    let pending = fs::read(left.beside(PENDING)).unwrap();
+    let before = records(&look(&left));
+    assert_eq!(named(&before), [("x1", RecordKind::Begin), ("x1", RecordKind::Finish)]);
+    fs::write(left.beside(PENDING), &pending).unwrap();
+    assert_eq!(records(&look(&left)), before);
+    // Without its first line nothing fits.
+    let second = pending.splitn(2, |byte| *byte == b'\n').nth(1).unwrap().to_vec();
+    fs::write(left.beside(PENDING), second).unwrap();
+    assert_rejected(&records(&look(&left)), &named(&before));
+}
+
 #[tokio::test]
 async fn piece_of_a_line_was_never_answered_for() {
     let left = left_with(&["x1", "x2"]).await;
@@ -271,7 +315,7 @@ async fn place_that_another_process_took_in_the_log_loses_no_pending_record() {
     store.audit().begin(&begin("x1", "a", "1")).await.unwrap();
     // Another program has inserted a record with the next number.
     held.execute_batch(
-        "INSERT INTO audit VALUES (1, 0, 'note', NULL, NULL, NULL, '{}', zeroblob(32), zeroblob(32)); COMMIT",
+        "INSERT INTO audit VALUES (1, 0, 'note', NULL, NULL, NULL, '{}', zeroblob(32), zeroblob(32), NULL, NULL); COMMIT",
     )
     .unwrap();
     let refused = loop {

@@ -1,6 +1,6 @@
 //! The cache of keys: all keys in memory, by the digest of their secret.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,11 @@ use crate::{Digest, StoreError, Tenant};
 /// The age at which the cache is compared with the file, which another process may have changed.
 pub const KEYS_AGE_MAX: Duration = Duration::from_millis(500);
 
+/// The age at which the cache is compared with the file for a secret that it does not hold: another
+/// process may just have made the key. However many unknown secrets come, the file is read once in
+/// this time, by one lookup.
+pub const UNKNOWN_AGE_MAX: Duration = Duration::from_millis(50);
+
 /// The key of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMatch {
@@ -18,6 +23,9 @@ pub enum KeyMatch {
     Active(Arc<KeyRecord>),
     /// A revoked key: the request is refused like one with an unknown key, and logged.
     Revoked(Arc<KeyRecord>),
+    /// There was no key with this secret when the file was last read, which is too short a time ago
+    /// to read it again. A lookup after this time decides.
+    Unseen(Duration),
     /// There is no key with this secret.
     Unknown,
 }
@@ -31,6 +39,8 @@ pub(crate) struct KeyCache {
 #[derive(Debug, Default)]
 struct Known {
     keys: HashMap<Digest, Arc<KeyRecord>>,
+    /// The ids of those that are revoked.
+    revoked: HashSet<String>,
     /// The counter of changes when they were read; `None` if they have never been.
     changes: Option<i64>,
     checked: Option<Instant>,
@@ -44,13 +54,36 @@ impl KeyCache {
 
     /// Finds a key by the digest of its secret. It need not take constant time: the time could only
     /// show how much of the digest matches, and that says nothing about the secret.
-    pub(super) fn find(&self, readers: &Readers, digest: &Digest) -> Result<KeyMatch, StoreError> {
-        let known = self.fresh(readers)?;
+    /// A key that was made before `asked` is found, by whatever process.
+    pub(super) fn find(
+        &self,
+        readers: &Readers,
+        digest: &Digest,
+        asked: Instant,
+    ) -> Result<KeyMatch, StoreError> {
+        let mut known = self.fresh(readers)?;
+        let is_older = known.checked.is_none_or(|checked| checked < asked);
+        if is_older && !known.keys.contains_key(digest) {
+            let age = known.age().unwrap_or(UNKNOWN_AGE_MAX);
+            if let Some(rest) = UNKNOWN_AGE_MAX.checked_sub(age).filter(|rest| !rest.is_zero()) {
+                return Ok(KeyMatch::Unseen(rest));
+            }
+            known.refresh(readers)?;
+        }
         Ok(match known.keys.get(digest) {
             None => KeyMatch::Unknown,
             Some(record) if record.revoked_at.is_some() => KeyMatch::Revoked(Arc::clone(record)),
             Some(record) => KeyMatch::Active(Arc::clone(record)),
         })
+    }
+
+    /// Whether the key of a tenant is revoked.
+    pub(super) fn is_revoked(
+        &self,
+        readers: &Readers,
+        tenant: &Tenant,
+    ) -> Result<bool, StoreError> {
+        Ok(self.fresh(readers)?.revoked.contains(tenant.as_str()))
     }
 
     /// Whether the key of a tenant may still be used.
@@ -62,7 +95,7 @@ impl KeyCache {
 
     fn fresh(&self, readers: &Readers) -> Result<MutexGuard<'_, Known>, StoreError> {
         let mut known = self.lock();
-        if known.checked.is_none_or(|checked| checked.elapsed() >= KEYS_AGE_MAX) {
+        if known.age().is_none_or(|age| age >= KEYS_AGE_MAX) {
             known.refresh(readers)?;
         }
         Ok(known)
@@ -75,19 +108,28 @@ impl KeyCache {
 }
 
 impl Known {
+    /// Returns for how long the keys have not been compared with the file.
+    fn age(&self) -> Option<Duration> {
+        self.checked.map(|checked| checked.elapsed())
+    }
+
     fn refresh(&mut self, readers: &Readers) -> Result<(), StoreError> {
         let before = self.changes;
+        // Before the file is read: what is written meanwhile may not be seen.
+        let now = Instant::now();
         let (count, loaded) = readers.read(|connection| {
             let count = changes(connection)?;
             let loaded = if before == Some(count) { None } else { Some(load(connection)?) };
             Ok((count, loaded))
         })?;
         if let Some(loaded) = loaded {
+            let revoked = loaded.iter().filter(|(_, record)| record.revoked_at.is_some());
+            self.revoked = revoked.map(|(_, record)| record.id.to_string()).collect();
             self.keys =
                 loaded.into_iter().map(|(digest, record)| (digest, Arc::new(record))).collect();
             self.changes = Some(count);
         }
-        self.checked = Some(Instant::now());
+        self.checked = Some(now);
         Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! Keys: made, found, revoked, by this process and by another.
 
+use std::time::Instant;
+
 use proptest::prelude::*;
 
-use super::{KeyMatch, KeyName, KeySecret, NewKey, Revocation};
+use super::{KeyMatch, KeyName, KeySecret, NewKey, Revocation, UNKNOWN_AGE_MAX};
 use crate::audit::NoteBody;
 use crate::testing::{TestData, eventually};
 use crate::{KeyId, Store, StoreError, Timestamp};
@@ -11,8 +13,20 @@ fn new(name: &str) -> NewKey {
     NewKey { name: KeyName::new(name).unwrap(), admin: false, approve: false, limits: None }
 }
 
+/// Looks a secret up as the server does for a request that comes now.
+fn find(store: &Store, secret: &str) -> KeyMatch {
+    let asked = Instant::now();
+    match store.keys().find_by_secret(secret, asked).unwrap() {
+        KeyMatch::Unseen(rest) => {
+            std::thread::sleep(rest);
+            store.keys().find_by_secret(secret, asked).unwrap()
+        }
+        found => found,
+    }
+}
+
 fn active(store: &Store, secret: &str) -> bool {
-    matches!(store.keys().find_by_secret(secret).unwrap(), KeyMatch::Active(_))
+    matches!(find(store, secret), KeyMatch::Active(_))
 }
 
 #[test]
@@ -31,7 +45,7 @@ fn key_is_found_by_its_secret_in_both_spellings() {
     let digits = text.strip_prefix("silica_").unwrap();
     assert_eq!(digits.len(), 40);
     for spelling in [text.clone(), format!("e2b_{digits}")] {
-        let found = store.keys().find_by_secret(&spelling).unwrap();
+        let found = find(&store, &spelling);
         assert!(matches!(found, KeyMatch::Active(found) if *found == record));
     }
     assert_eq!(store.keys().list().wait().unwrap(), [record]);
@@ -56,7 +70,7 @@ fn what_is_no_key_finds_nobody() {
         format!("silica_{}", "é".repeat(20)),
     ];
     for text in wrong {
-        assert_eq!(store.keys().find_by_secret(&text).unwrap(), KeyMatch::Unknown, "{text}");
+        assert_eq!(find(&store, &text), KeyMatch::Unknown, "{text}");
     }
 }
 
@@ -71,7 +85,7 @@ fn revoked_key_is_distinguished_from_an_unknown_one() {
         panic!("it was there");
     };
     assert_eq!(revoked.revoked_at, Some(Timestamp::from_micros(2_000_000)));
-    let found = store.keys().find_by_secret(&secret.reveal()).unwrap();
+    let found = find(&store, &secret.reveal());
     assert!(matches!(found, KeyMatch::Revoked(found) if *found == revoked));
     data.set_time(3_000_000);
     let again = store.keys().revoke(&record.id).wait().unwrap();
@@ -90,6 +104,45 @@ fn change_by_another_process_is_seen_when_memory_has_aged() {
     assert!(eventually(|| !active(&server, &secret.reveal())));
     let (_, second) = tool.keys().create(new("b")).wait().unwrap();
     assert!(eventually(|| active(&server, &second.reveal())));
+}
+
+#[test]
+fn new_key_of_another_process_is_known_to_the_next_request() {
+    let data = TestData::new();
+    let (server, tool) = (data.open(), data.open());
+    for number in 0..8 {
+        let (_, secret) = tool.keys().create(new(&format!("key {number}"))).wait().unwrap();
+        assert!(active(&server, &secret.reveal()), "key {number} is unknown");
+    }
+}
+
+#[test]
+fn unknown_secrets_do_not_have_the_file_read_each_time() {
+    let data = TestData::new();
+    let (server, tool) = (data.open(), data.open());
+    let wrong = |digit: u32| format!("silica_{}", format!("{digit:08x}").repeat(5));
+    assert_eq!(find(&server, &wrong(0)), KeyMatch::Unknown);
+    // From here on the file can be read again only after a while: a lookup within it says so.
+    let (_, secret) = tool.keys().create(new("a")).wait().unwrap();
+    let first = server.keys().find_by_secret(&wrong(1), Instant::now()).unwrap();
+    assert!(
+        matches!(first, KeyMatch::Unseen(rest) if rest <= UNKNOWN_AGE_MAX),
+        "{first:?} after the file was just read"
+    );
+    assert!(active(&server, &secret.reveal()));
+    // One look answers all that asked before it.
+    let asked = Instant::now();
+    std::thread::sleep(UNKNOWN_AGE_MAX);
+    assert_eq!(server.keys().find_by_secret(&wrong(2), asked).unwrap(), KeyMatch::Unknown);
+    data.tamper("UPDATE change SET count = count + 1; DELETE FROM key");
+    for digit in 3..1000 {
+        assert_eq!(server.keys().find_by_secret(&wrong(digit), asked).unwrap(), KeyMatch::Unknown);
+    }
+    // Not read again: the deleted key is still in memory.
+    assert!(matches!(
+        server.keys().find_by_secret(&secret.reveal(), asked).unwrap(),
+        KeyMatch::Active(_)
+    ));
 }
 
 #[test]

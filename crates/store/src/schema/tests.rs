@@ -3,9 +3,10 @@
 use rusqlite::Connection;
 
 use super::{STEPS, migrate, migrate_by};
+use crate::audit::{Execution, Finish, Search, Verdict, verify_export};
 use crate::error::Failure;
 use crate::file::StorePaths;
-use crate::testing::TestData;
+use crate::testing::{TestData, begin};
 use crate::{Access, Store, StoreError};
 
 fn paths() -> StorePaths {
@@ -86,4 +87,46 @@ fn file_without_tables_is_not_ready_to_be_read() {
     let connection = data.raw_connection();
     migrate(&connection, &paths()).unwrap();
     assert_eq!(version(&connection), STEPS.len() as i64);
+}
+
+/// A database of schema 2, and the key of its chain.
+const VERSION_2: &str = include_str!("tests/version-2.sql");
+const KEY_OF_VERSION_2: &str = "bdaafbb08c331a8a04b1595e07ef1039db25d1692ca81bdc8474c4e7e131cb5b\n";
+
+#[test]
+fn database_of_an_earlier_version_opens_verifies_and_goes_on() {
+    let data = TestData::new();
+    data.tamper(VERSION_2);
+    std::fs::write(data.beside("audit.key"), KEY_OF_VERSION_2).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(data.beside("audit.key"), private).unwrap();
+    let store = data.open();
+    let whole = || match store.audit().verify(None).wait().unwrap() {
+        Verdict::Whole(summary) => summary,
+        Verdict::Broken(fault) => panic!("{fault}"),
+    };
+    let before = whole();
+    assert_eq!((before.records, before.first, before.unfinished), (9, Some(5), 1));
+    assert_eq!(before.anchor.unwrap().pruned, 4);
+    // Code in it is shown and found as it was.
+    let text = Some("line 399".to_owned());
+    let found = store.audit().search(&Search { text, ..Search::default() }).wait().unwrap();
+    let of = |execution: &Execution| execution.execution.clone();
+    assert_eq!(found.iter().map(of).collect::<Vec<_>>(), ["b", "a"]);
+    let code = found[0].begin.code.as_ref().unwrap().text.clone().unwrap();
+    assert_eq!(code.lines().count(), 400);
+    // New records follow the old ones, and both are counted.
+    let ticket = store.audit().begin(&begin("new", "someone", &code)).wait().unwrap();
+    store.audit().finish(ticket, &Finish::new("ok")).wait().unwrap();
+    assert_eq!((whole().records, whole().head.seq), (11, 15));
+    let count = |query: &str| -> i64 {
+        data.raw_connection().query_row(query, [], |row| row.get(0)).unwrap()
+    };
+    let real = "SELECT sum(length(CAST(body AS BLOB)) + 256) + \
+                (SELECT sum(length(packed)) FROM audit_code) FROM audit";
+    assert_eq!(count("SELECT bytes FROM audit_head"), count(real));
+    let mut exported = Vec::new();
+    store.audit().export(&mut exported).unwrap();
+    let verdict = verify_export(&data.path(), &mut exported.as_slice(), None).unwrap();
+    assert!(matches!(verdict, Verdict::Whole(_)), "{verdict:?}");
 }

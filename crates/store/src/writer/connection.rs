@@ -11,6 +11,7 @@ use super::job::{Deferred, Job};
 use crate::StoreError;
 use crate::error::Failure;
 use crate::file::StorePaths;
+use crate::housekeeper::LOG_BYTES_KEPT;
 use crate::journal::Journal;
 use crate::store::Durability;
 
@@ -22,6 +23,9 @@ const FLUSH_PAUSE: Duration = Duration::from_micros(200);
 
 /// Commits after which the write-ahead log should be moved into the file.
 const COMMITS_BEFORE_CHECKPOINT: u32 = 1000;
+
+/// Commits between two looks whether the log has become so long that it should be moved before.
+const COMMITS_BEFORE_LOOK: u32 = 16;
 
 /// How each job of a batch ended; an error if nothing of the batch was committed.
 type BatchEnd = Result<Vec<Result<(), StoreError>>, StoreError>;
@@ -184,7 +188,11 @@ impl WriteConnection {
 
     /// Answers the callers of a batch, and asks for a checkpoint after many commits.
     fn finish(&self, batch: Vec<Box<dyn Job>>, ends: BatchEnd) {
-        if self.commits.fetch_add(1, Ordering::Relaxed) + 1 >= COMMITS_BEFORE_CHECKPOINT {
+        let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        let looks = commits.is_multiple_of(COMMITS_BEFORE_LOOK);
+        if commits >= COMMITS_BEFORE_CHECKPOINT
+            || (looks && self.paths.log_bytes() > LOG_BYTES_KEPT)
+        {
             self.commits.store(0, Ordering::Relaxed);
             // If the channel is full, a checkpoint has been asked for and is still to come.
             let _ = self.checkpoint_due.as_ref().map(|due| due.try_send(()));

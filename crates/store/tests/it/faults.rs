@@ -28,6 +28,21 @@ fn execute(store: &Store, code: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Returns code that takes as much room as it is long: it cannot be compressed, and no two are equal.
+fn code_of_bytes(length: usize) -> String {
+    let mut code = String::from("# ");
+    while code.len() < length {
+        let state = std::collections::hash_map::RandomState::new();
+        let mut number = std::hash::BuildHasher::hash_one(&state, code.len());
+        for _ in 0..10 {
+            // Of 64 characters, so that a character is 6 bits; a third is lost to compression.
+            code.push(char::from(b'0' + (number & 63) as u8));
+            number >>= 6;
+        }
+    }
+    code
+}
+
 fn records(store: &Store) -> u64 {
     match store.audit().verify(None).wait().unwrap() {
         Verdict::Whole(summary) => summary.records,
@@ -73,10 +88,9 @@ fn full_disk_is_reported_and_the_store_goes_on_when_there_is_room() {
     let ballast = mount.path().join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
     let store = open(mount.path(), Access::Server).unwrap();
-    let code = "x".repeat(40_000);
     let mut done = 0;
     let error = loop {
-        match execute(&store, &code) {
+        match execute(&store, &code_of_bytes(40_000)) {
             Ok(()) => done += 1,
             Err(error) => break error,
         }
@@ -87,7 +101,7 @@ fn full_disk_is_reported_and_the_store_goes_on_when_there_is_room() {
     let before = records(&store);
     assert!(before >= 2 * done, "what was answered is there");
     std::fs::remove_file(ballast).unwrap();
-    execute(&store, &code).unwrap();
+    execute(&store, &code_of_bytes(40_000)).unwrap();
     assert_eq!(records(&store), before + 2);
     store.close_wait();
     assert_eq!(records(&open(mount.path(), Access::ReadOnly).unwrap()), before + 2);
@@ -105,7 +119,7 @@ async fn full_disk_is_reported_before_anything_is_promised_that_cannot_be_kept()
     let tenant = Tenant::parse("someone").unwrap();
     let begin = || {
         let execution = ExecutionId::random().unwrap();
-        let code = Some("x".repeat(30_000));
+        let code = Some(code_of_bytes(30_000));
         Begin { code, ..Begin::new(execution, tenant.clone(), Activity::Cell) }
     };
     let mut done = 0;

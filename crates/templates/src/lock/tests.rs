@@ -59,9 +59,24 @@ fn refuses_options_that_pip_would_obey() {
 
 #[test]
 fn refuses_what_is_not_locked() {
-    check("six\n", &expect!["line 1: `six` is not `name==version`"]);
-    check("six>=1\n", &expect!["line 1: `six>=1` is not `name==version`"]);
-    check("six @ file:///x==1\n", &expect!["line 1: `six @ file:///x==1` is not `name==version`"]);
+    check(
+        "six\n",
+        &expect![
+            "line 1: `six` is not `name==version`; `pip index versions six` lists the versions"
+        ],
+    );
+    check(
+        "six>=1\n",
+        &expect![
+            "line 1: `six>=1` is not `name==version`; `pip index versions six` lists the versions"
+        ],
+    );
+    check(
+        "six @ file:///x==1\n",
+        &expect![
+            "line 1: `six @ file:///x==1` is not `name==version`; `pip index versions six` lists the versions"
+        ],
+    );
     check(
         "six==1.17.0\n",
         &expect!["line 1: `six` needs at least one `--hash=sha256:` and no other kind"],

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::fs;
+use std::path::Path;
 
 use expect_test::{Expect, expect};
 
@@ -93,7 +94,9 @@ fn refuses_bad_values() {
     );
     check(
         "name = \"a\"\npackages = [\"x\"]\n",
-        &expect!["the packages of the template: line 1: `x` is not `name==version`"],
+        &expect![
+            "the packages of the template: line 1: `x` is not `name==version`; `pip index versions x` lists the versions"
+        ],
     );
     check(
         "name = \"a\"\npackages = []\nrequirements = \"x\"\n",
@@ -152,6 +155,58 @@ fn refuses_files_that_come_from_or_go_to_the_wrong_place() {
         assert!(matches!(error, SpecError::Value { key: "files.source", .. }), "{source}: {error}");
     }
     assert!(parse(&file("data/hello.csv", "/opt/silica2/x")).is_ok());
+}
+
+#[test]
+fn hostile_folder_shows_nothing_of_the_host_and_holds_nothing_up() {
+    let outside = tempfile::tempdir().expect("outside");
+    fs::write(outside.path().join("secret"), "secret==1.0 --hash=sha256:00\n").expect("write");
+    let folder = tempfile::tempdir().expect("folder");
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("inside")).expect("folder");
+    fs::write(path("inside/file"), "x").expect("write");
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, path(name)).expect("link");
+    link(outside.path(), "door");
+    link(&outside.path().join("secret"), "inside/link");
+    link(Path::new(".."), "up");
+    link(Path::new("inside"), "alias");
+    let mkfifo = std::process::Command::new("mkfifo").arg(path("pipe")).status();
+    assert!(mkfifo.expect("mkfifo").success());
+    let check = |toml: &str| {
+        fs::write(path("template.toml"), toml).expect("write");
+        TemplateSource::from_path(folder.path()).spec()
+    };
+    let file = |source: &str| {
+        check(&format!(
+            "name = \"a\"\nfiles = [{{ source = \"{source}\", target = \"/opt/x\" }}]\n"
+        ))
+    };
+    for source in ["door/secret", "inside/link", "up/x", "pipe", "/etc/hostname", "inside/../../x"]
+    {
+        let error = file(source).expect_err(source).to_string();
+        assert!(!error.contains("secret==1.0"), "{source}: {error}");
+    }
+    assert!(file("inside/file").is_ok());
+    // A folder under another name inside of the template leads nowhere else.
+    assert!(file("alias/file").is_ok());
+    for lock in ["door/secret", "inside/link", "pipe", "/etc/hostname"] {
+        let error = check(&format!("name = \"a\"\nrequirements = \"{lock}\"\n")).expect_err(lock);
+        assert!(!error.to_string().contains("secret==1.0"), "{lock}: {error}");
+    }
+    for toml in [
+        format!("name = \"a\"\nx = {}", "[".repeat(500_000)),
+        format!("name = \"a\"\n{}", "[a.b.c.d]\n".repeat(1_000_000)),
+        format!("name = \"{}\"", "a".repeat(10_000_000)),
+        format!("name = \"a\"\nx = {}1{}", "{a=".repeat(20_000), "}".repeat(20_000)),
+        format!("name = \"a\"\n{}.x = 1", vec!["a"; 20_000].join(".")),
+    ] {
+        let began = std::time::Instant::now();
+        assert!(check(&toml).is_err(), "{}", &toml[..40]);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{}", &toml[..40]);
+    }
+    fs::remove_file(path("template.toml")).expect("remove");
+    fs::rename(path("pipe"), path("template.toml")).expect("rename");
+    assert!(TemplateSource::from_path(folder.path()).spec().is_err(), "a pipe is waited for");
 }
 
 #[test]

@@ -210,16 +210,25 @@ class LimitHit:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The amount that was dropped: bytes of `stdout` and `stderr`, and number of `results`."""
+    """The amount that was dropped: bytes of `stdout` and `stderr`, and number of `results`.
+
+    `by_budget` is true if the key's budget of kept bytes had no room for it.
+    """
 
     stdout: int = 0
     stderr: int = 0
     results: int = 0
+    by_budget: bool = False
 
     @classmethod
     def parse(cls, fields: Fields) -> Truncated:
         """Parses `truncated`."""
-        return cls(fields.whole("stdout", 0), fields.whole("stderr", 0), fields.whole("results", 0))
+        return cls(
+            fields.whole("stdout", 0),
+            fields.whole("stderr", 0),
+            fields.whole("results", 0),
+            fields.flag("by_budget", default=False),
+        )
 
     def __bool__(self) -> bool:
         return bool(self.stdout or self.stderr or self.results)
@@ -269,6 +278,8 @@ class Execution:
     policy: str | None = None
     findings: list[Finding] = field(default_factory=list)
     approval: Approval | None = None
+    # What callbacks have received already, which Jupyter does not display again.
+    heard: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def parse(cls, fields: Fields) -> Execution:
@@ -305,11 +316,13 @@ class Execution:
         """Displays output and results in Jupyter as if the cell had run there."""
         from IPython.display import display  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415
 
-        sys.stdout.write(self.stdout)
-        sys.stderr.write(self.stderr)
-        for result in self.results:
+        if "stdout" not in self.heard:
+            sys.stdout.write(self.stdout)
+        if "stderr" not in self.heard:
+            sys.stderr.write(self.stderr)
+        for result in () if "result" in self.heard else self.results:
             display(result)
-        if not self.ok:
+        if not self.ok and "error" not in self.heard:
             sys.stderr.write(self._complaint() + "\n")
 
 
@@ -317,9 +330,11 @@ class Execution:
 class Run(Execution):
     """The result of `Client.run`: the cell, and the content of the requested files by path.
 
-    `missing` maps the path of each file that could not be read to the reason.
+    `missing` maps the path of each file that could not be read to the reason. `sandbox` is set
+    while the run waits for a person.
     """
 
+    sandbox: str | None = None
     outputs: dict[str, bytes] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -329,6 +344,7 @@ class Run(Execution):
         found = fields.many("outputs", _output)
         return cls(
             **_execution(fields),
+            sandbox=fields.text_or_none("sandbox"),
             outputs={path: content for path, content, _ in found if content is not None},
             missing={path: reason for path, content, reason in found if content is None},
         )

@@ -225,6 +225,17 @@ describe('files', () => {
     assert.equal(await files.exists('a'), false)
   })
 
+  test('outside home', async () => {
+    const names = (await sandbox.files.list('/')).map((one) => one.name)
+    assert.ok(['etc', 'home', 'usr'].every((name) => names.includes(name)))
+    assert.match(await sandbox.files.read('/etc/os-release'), /NAME=/)
+    await sandbox.files.write('real', 'abc')
+    await sandbox.commands.run('ln -s real link')
+    const info = await sandbox.files.getInfo('link')
+    assert.deepEqual([info.type, info.symlinkTarget], ['file', '/home/user/real'])
+    assert.equal(await sandbox.files.read('link'), 'abc')
+  })
+
   test('what is refused', async () => {
     await assert.rejects(sandbox.files.read('none'), NotFoundError)
     await assert.rejects(sandbox.files.read('/etc/shadow'), NotFoundError)

@@ -93,7 +93,9 @@ def test_names_and_directories(sandbox):
     assert (info.owner, info.group) == ("user", "user")
     assert abs(info.modified_time.timestamp() - time.time()) < 600
     sandbox.commands.run("ln -s f.txt a/b/link")
-    assert files.get_info("a/b/link").symlink_target == "f.txt"
+    link = files.get_info("a/b/link")
+    assert (link.symlink_target, link.type) == ("/home/user/a/b/f.txt", FileType.FILE)
+    assert files.read("a/b/link") == "abc"
     moved = files.rename("a/b/f.txt", "~/new/g.txt")
     assert moved.path == "/home/user/new/g.txt"
     assert files.exists("new/g.txt") and not files.exists("a/b/f.txt")
@@ -105,10 +107,26 @@ def test_names_and_directories(sandbox):
     assert not files.exists("a")
 
 
+def test_outside_home(sandbox):
+    """What code can read, `files` reads: E2B's first example lists the root."""
+    files = sandbox.files
+    listed = {one.name: one.type for one in files.list("/")}
+    assert (listed["etc"], listed["home"]) == (FileType.DIR, FileType.DIR)
+    code = "open('/etc/os-release').read()"
+    assert files.read("/etc/os-release") == sandbox.run_code(f"print({code}, end='')").logs.stdout[0]
+    assert files.exists("/etc/os-release") and not files.exists("/etc/none")
+    assert files.get_info("/usr").type == FileType.DIR
+    for change in (lambda: files.write("/etc/x", "x"), lambda: files.make_dir("/etc/x"), lambda: files.remove("/etc/os-release")):
+        with pytest.raises(SandboxException):
+            change()
+    with pytest.raises(SandboxException, match="Failed to set working directory"):
+        sandbox.create_code_context(cwd="/nowhere")
+
+
 def test_what_is_refused(sandbox):
     files = sandbox.files
     files.write("file", "x")
-    for path in ("none", "/etc/shadow", "/proc/1/environ"):
+    for path in ("none", "/etc/shadow"):
         assert not files.exists(path)
         with pytest.raises(NotFoundException):
             files.read(path)
@@ -201,7 +219,7 @@ def test_watching(flavour, sandbox, eventually):
         return set(wanted) <= set(seen)
 
     files.write("watched/new", "2")
-    assert eventually(lambda: happened(("new", "create"), ("new", "write")))
+    assert eventually(lambda: happened(("new", "create"), ("new", "chmod"), ("new", "write")))
     files.write("watched/old", "2")
     assert eventually(lambda: happened(("old", "write")))
     sandbox.commands.run("cd watched && echo 3 >> new && chmod 600 new && mv new moved && rm moved")

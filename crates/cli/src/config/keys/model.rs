@@ -57,7 +57,8 @@ pub(super) const MODEL: &[Key] = &[
     key!("model.anthropic_version" => model.anthropic_version, NAME,
         "The version of Anthropic's API"),
     key!("model.script" => model.script, Optional { of: PATH },
-        "The file of answers of the provider scripted", Some("\"/etc/silica/turns.toml\"")),
+        "The file of answers of the provider scripted; in a configuration file its path may be \
+         relative to that file", Some("\"/etc/silica/turns.toml\"")),
     key!("model.tokens_max" => model.tokens_max, Whole(1..=ANSWER_TOKENS_MAX),
         "The longest answer, in tokens"),
     key!("model.connect_seconds" => model.connect, Seconds(MILLISECOND..=HOUR),

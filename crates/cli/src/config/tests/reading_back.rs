@@ -57,7 +57,7 @@ fn examples_in_the_default_file_can_be_used() {
 
 #[test]
 fn page_of_the_documentation_is_up_to_date() {
-    expect_file!["../../../../../docs/configuration.md"].assert_eq(&document::page());
+    expect_file!["../../../../../docs/reference/configuration.md"].assert_eq(&document::page());
 }
 
 /// Something that some key may take, as TOML.

@@ -41,11 +41,9 @@ fn a_directory_becomes_an_archive_without_its_links() {
     symlink("/etc/passwd", ground.at("d/link")).unwrap();
     make_fifo(&ground.at("d/fifo"));
     drop(std::os::unix::net::UnixListener::bind(ground.at("d/socket")).unwrap());
-    let raw: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
-    fs::write(ground.at("d").join(raw), "x").unwrap();
     let mut bytes = Vec::new();
     let archived = ground.files.archive(&guest("d"), &mut bytes).unwrap();
-    assert_eq!(archived, Archived { entries: 6, bytes: 11, left_out: 4 });
+    assert_eq!(archived, Archived { entries: 6, bytes: 11, left_out: 3 });
     assert_eq!(bytes.len() % 512, 0);
     let (file, folder) = (tar::EntryType::Regular, tar::EntryType::Directory);
     let text = str::to_owned;

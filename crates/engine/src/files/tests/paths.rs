@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 
+use super::super::names::{to_bytes, to_text};
 use super::*;
 
 fn check(path: &str, inner: Option<&str>) {
     let parsed = GuestPath::parse(path).ok();
+    let inner = inner.map(str::as_bytes);
     assert_eq!(parsed.as_ref().map(GuestPath::inner), inner, "{path:?}");
 }
 
@@ -129,22 +131,40 @@ fn pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
 }
 
+/// A name of any bytes, often with bytes of the characters that stand for others.
+fn name() -> impl Strategy<Value = Vec<u8>> {
+    let byte =
+        prop_oneof![Just(0xee), Just(0xbe), Just(0xbf), 0x80..=0xffu8, Just(b'a'), 1..=255u8];
+    let plain = |name: &Vec<u8>| !name.contains(&b'/') && !matches!(&**name, b"." | b"..");
+    proptest::collection::vec(byte, 1..40).prop_filter("a name", plain)
+}
+
 proptest! {
     #[test]
     fn what_is_accepted_stays_inside(text in pieces()) {
         if let Ok(path) = GuestPath::parse(&text) {
-            let mut parts = path.inner().split('/');
+            let mut parts = path.inner().split(|byte| *byte == b'/');
             let place = parts.next().unwrap();
-            let (_, shown) = PLACES.iter().find(|(name, _)| *name == place).unwrap();
-            let rest: Vec<&str> = parts.collect();
+            let (_, shown) = PLACES.iter().find(|(name, _)| name.as_bytes() == place).unwrap();
+            let rest: Vec<&[u8]> = parts.collect();
             for part in &rest {
-                prop_assert!(!matches!(*part, "" | "." | ".."), "{text:?} gave {path:?}");
-                prop_assert!(!part.contains('\0') && part.len() <= 255);
+                prop_assert!(!matches!(*part, b"" | b"." | b".."), "{text:?} gave {path:?}");
+                prop_assert!(!part.contains(&0) && part.len() <= 255);
             }
-            let expected = rest.iter().fold((*shown).to_owned(), |path, part| path + "/" + part);
+            let add = |path: String, part: &&[u8]| path + "/" + &to_text(part);
+            let expected = rest.iter().fold((*shown).to_owned(), add);
             prop_assert_eq!(path.shown(), expected);
             prop_assert_eq!(&GuestPath::parse(path.shown()).unwrap(), &path);
         }
+    }
+
+    #[test]
+    fn every_name_has_a_text_that_leads_back(name in name()) {
+        let text = to_text(&name);
+        prop_assert_eq!(&*to_bytes(&text), &*name);
+        let path = GuestPath::parse(&text).unwrap();
+        prop_assert_eq!(path.inner(), [b"workspace/", &*name].concat());
+        prop_assert_eq!(path.shown(), format!("/workspace/{text}"));
     }
 
     #[test]

@@ -32,6 +32,7 @@ async fn what_happens_in_a_directory_is_reported_in_order() {
     fs::write(home.join("inner/unseen"), "x").unwrap();
     write(&files, "/home/user/new", b"whole");
     assert_eq!(next(&mut watch).await, ("new".to_owned(), Happening::Created));
+    assert_eq!(next(&mut watch).await, ("new".to_owned(), Happening::Changed));
     assert_eq!(next(&mut watch).await, ("new".to_owned(), Happening::Written));
     write(&files, "/home/user/new", b"again");
     assert_eq!(next(&mut watch).await, ("new".to_owned(), Happening::Written));

@@ -88,5 +88,5 @@ fn own_process_count() -> Enforcement {
 }
 
 fn no_group() -> Enforcement {
-    Enforcement::Missing("no cgroup to use".to_owned())
+    Enforcement::Missing("no cgroup to use: neither limited nor shared by key".to_owned())
 }

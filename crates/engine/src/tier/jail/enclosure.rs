@@ -4,11 +4,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use silica_domain::Usage;
-use silica_jail::cgroup::{Gauge, GroupUsage, Meter};
+use silica_jail::cgroup::{self, Gauge, GroupUsage, Meter};
 use silica_jail::enclosure::WRITABLE_INODES;
 use silica_jail::protocol::{Origin, ZoneReply, ZoneRequest};
 use tokio::sync::watch;
@@ -16,9 +17,17 @@ use tokio::sync::watch;
 use super::zone::{ZoneHandle, borrowed};
 use super::{command, inputs, jail_spec};
 use crate::tier::{
-    CommandNumber, CommandStart, CommandStartError, Enclosure, EnclosureSpec, KernelNumber,
-    KernelStart, Life, NewEnclosure, StartedCommand, StartedKernel, TierError, WritableTree,
+    CommandNumber, CommandStart, CommandStartError, CpuShare, Enclosure, EnclosureSpec,
+    KernelNumber, KernelStart, Life, NewEnclosure, StartedCommand, StartedKernel, TierError,
+    WritableTree,
 };
+
+// The jail's weights are those of every tier.
+const _: () = assert!(
+    cgroup::CPU_WEIGHT_MAX == CpuShare::WEIGHT_MAX
+        && cgroup::CPU_WEIGHT_DEFAULT == CpuShare::WEIGHT_NEW
+        && cgroup::CPU_MILLIS_MIN == CpuShare::MILLIS_MIN
+);
 
 /// An enclosure of the zone, by its number.
 #[derive(Debug)]
@@ -139,6 +148,17 @@ impl Enclosure for JailEnclosure {
 
     fn usage(&self) -> Usage {
         self.meter.get().map(|meter| usage(meter.read())).unwrap_or_default()
+    }
+
+    fn cpu_time(&self) -> Option<Duration> {
+        self.meter.get()?.read_cpu().map(Duration::from_micros)
+    }
+
+    fn set_share(&self, share: CpuShare) {
+        let CpuShare { weight, cpu_millis } = share;
+        let share = cgroup::GroupShare { weight, cpu_millis };
+        // Not waited for. A zone that has ended took the enclosure along.
+        let _ = self.zone.send(ZoneRequest::Share { enclosure: self.number, share }, &[]);
     }
 
     fn life(&self) -> watch::Receiver<Life> {

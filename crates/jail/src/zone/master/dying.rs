@@ -46,7 +46,9 @@ impl Master<'_> {
     /// are killed first: the init must be scheduled before it dies, and until then an interpreter
     /// that finds its control socket closed would shut down by itself, which takes longer.
     pub(super) fn kill_enclosure(&mut self, id: EnclosureNumber) {
-        let Some(enclosure) = self.enclosures.get(&id) else { return };
+        let Some(enclosure) = self.enclosures.get_mut(&id) else { return };
+        // With a small share it dies slowly, and its group serves once.
+        let _ = enclosure.group.reset_share(&self.groups);
         let interpreters = self.kernels.values().filter(|kernel| kernel.enclosure == id);
         let interpreters = interpreters.filter_map(|kernel| kernel.pidfd.as_ref());
         for process in interpreters.chain([&enclosure.pidfd]) {

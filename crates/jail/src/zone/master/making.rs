@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::numbers::{EnclosureNumber, RequestNumber};
 use super::{Enclosure, EnclosureState, Master};
-use crate::cgroup::GroupLimits;
+use crate::cgroup::{CPU_MILLIS_MIN, CPU_WEIGHT_MAX, GroupLimits, GroupShare};
 use crate::enclosure::{InitOrder, Preparation, Step, run_step};
 use crate::protocol::{self, EnclosureSpec, InputMount, ZoneFailure, ZoneMessage, ZoneReply};
 use crate::zone::init_pool::{IdleInit, InitRequest};
@@ -67,6 +67,27 @@ impl Master<'_> {
         };
         self.enclosures.insert(id, enclosure);
         Ok(())
+    }
+
+    /// Changes what an enclosure gets of the processors.
+    pub(super) fn share(
+        &mut self,
+        id: EnclosureNumber,
+        share: GroupShare,
+    ) -> Result<(), ZoneFailure> {
+        let valid =
+            (1..=CPU_WEIGHT_MAX).contains(&share.weight) && share.cpu_millis >= CPU_MILLIS_MIN;
+        if !valid {
+            return Err(ZoneFailure::because("share", "weight or limit is out of range"));
+        }
+        match self.enclosures.get_mut(&id) {
+            // One that is being killed needs processor time to exit.
+            Some(enclosure) if !enclosure.is_given_up => {
+                let shared = enclosure.group.share(&self.groups, share);
+                shared.map_err(|error| ZoneFailure::new("share", &error))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Takes an init from the pool and sends it the order.

@@ -36,7 +36,7 @@ impl FromRequestParts<App> for ControlCaller {
     type Rejection = E2bError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, E2bError> {
-        let caller = auth::authenticate(app, &parts.headers)?;
+        let caller = auth::authenticate(app, parts).await?;
         tracing::Span::current().record("tenant", caller.tenant.as_str());
         Ok(Self(caller))
     }
@@ -67,7 +67,7 @@ impl FromRequestParts<App> for EnvdSession {
         if !app.link_key.is_token(Purpose::Envd, session.id().as_str(), shown) {
             return Err(E2bError::unauthorized("a valid access token is needed"));
         }
-        admit(app, &session)?;
+        admit(app, parts, &session).await?;
         Ok(Self(session))
     }
 }
@@ -88,7 +88,7 @@ impl FromRequestParts<App> for InterpreterSession {
         if !(holds(TRAFFIC_TOKEN, Purpose::Interpreter) || holds(ACCESS_TOKEN, Purpose::Envd)) {
             return Err(E2bError::unauthorized("a valid access token is needed"));
         }
-        admit(app, &session)?;
+        admit(app, parts, &session).await?;
         Ok(Self(session))
     }
 }
@@ -117,12 +117,12 @@ pub(super) fn is_there(app: &App, headers: &HeaderMap) -> Result<(), E2bError> {
 }
 
 /// Counts a request for the sandbox's owner, whose key must not be revoked.
-fn admit(app: &App, session: &Session) -> Result<(), E2bError> {
+async fn admit(app: &App, parts: &Parts, session: &Session) -> Result<(), E2bError> {
     let tenant = session.tenant();
     if !app.sessions.keys().is_active(tenant)? {
         return Err(E2bError::unauthorized("the key of this sandbox's owner was revoked"));
     }
-    app.sessions.admission().request(tenant)?;
+    auth::admit(app, &parts.extensions, tenant).await?;
     Ok(())
 }
 
@@ -158,9 +158,9 @@ pub(super) struct Signed<'a> {
 }
 
 /// Returns the sandbox that a URL was signed for. The URL has no id, so each sandbox is tried.
-pub(super) fn signed(
+pub(super) async fn signed(
     app: &App,
-    headers: &HeaderMap,
+    parts: &Parts,
     asked: &Signed<'_>,
 ) -> Result<Arc<Session>, E2bError> {
     check_username(asked.username)?;
@@ -173,7 +173,7 @@ pub(super) fn signed(
         }
     }
     let is_meant = |session: &Session| is_signed(app, session, asked);
-    let found = match header(headers, SANDBOX_ID) {
+    let found = match header(&parts.headers, SANDBOX_ID) {
         None => session::find_by(app, is_meant),
         Some(id) => {
             let found = session::find(app, Requester::TokenHolder, id);
@@ -182,7 +182,7 @@ pub(super) fn signed(
         }
     };
     let session = found.ok_or_else(|| E2bError::unauthorized("invalid signature"))?;
-    admit(app, &session)?;
+    admit(app, parts, &session).await?;
     Ok(session)
 }
 

@@ -7,7 +7,7 @@ use axum::{Router, middleware, routing};
 
 use super::access::is_there;
 use super::error::{E2bResult, ErrorShape};
-use super::{files, filesystem, process};
+use super::{entries, files, filesystem, process};
 use crate::app::App;
 use crate::http::dialect::render_errors;
 
@@ -26,8 +26,8 @@ fn calls() -> Router<App> {
         .route("/process.Process/SendSignal", routing::post(process::send_signal))
         .route("/process.Process/CloseStdin", routing::post(process::close_stdin))
         .route("/process.Process/Update", routing::post(process::update))
-        .route("/filesystem.Filesystem/Stat", routing::post(filesystem::stat))
-        .route("/filesystem.Filesystem/ListDir", routing::post(filesystem::list))
+        .route("/filesystem.Filesystem/Stat", routing::post(entries::stat))
+        .route("/filesystem.Filesystem/ListDir", routing::post(entries::list))
         .route("/filesystem.Filesystem/MakeDir", routing::post(filesystem::make_directory))
         .route("/filesystem.Filesystem/Move", routing::post(filesystem::rename))
         .route("/filesystem.Filesystem/Remove", routing::post(filesystem::remove))

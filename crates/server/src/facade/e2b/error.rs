@@ -26,11 +26,14 @@ pub(super) enum E2bError {
     PortClosed { sandbox: String, port: String },
     /// E2B has this feature and this server does not.
     Unsupported(String),
-    /// A path outside of the directories for files.
+    /// A change of a file outside of the directories for files, which their user may not do either.
     Outside(String),
     /// Every other error.
     Problem(Problem),
 }
+
+/// What the log says of a response that breaks off.
+pub(super) const SANDBOX_ENDED: &str = "the sandbox has ended";
 
 /// The form of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl E2bError {
         match self {
             Self::Gone(_) | Self::PortClosed { .. } => StatusCode::BAD_GATEWAY,
             Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
-            Self::Outside(_) => StatusCode::NOT_FOUND,
+            Self::Outside(_) => StatusCode::FORBIDDEN,
             Self::Problem(problem) => match problem.code() {
                 Code::SandboxEnded | Code::CommandEnded => StatusCode::NOT_FOUND,
                 Code::NotAFile | Code::NotADirectory | Code::CannotStart => StatusCode::BAD_REQUEST,

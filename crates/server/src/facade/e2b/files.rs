@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
@@ -13,18 +13,18 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use silica_engine::{FILE_MODE_DEFAULT, Metadata, Reader};
+use silica_engine::{FILE_MODE_DEFAULT, Metadata, ReadPath, Reader};
 use silica_sessions::Session;
-use tokio::sync::mpsc;
 
 use super::access::{self, EnvdSession, Signed};
 use super::error::{E2bError, E2bResult};
 use super::paths;
 use crate::app::App;
-use crate::http::download::{CHUNK_BYTES, CHUNKS_WAITING, Pipe, pieces, send};
+use crate::http::download::{Links, read_piece, send};
 use crate::http::files::read;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
+use crate::http::transfer::{Transfer, write_pieces};
 use crate::http::upload::{Encoding, Upload, store};
 
 /// The prefix of headers with metadata of a file.
@@ -77,7 +77,7 @@ async fn reach(
         signature,
         expiration: query.expiration.as_deref(),
     };
-    access::signed(app, &parts.headers, &signed)
+    access::signed(app, parts, &signed).await
 }
 
 /// `GET /files`
@@ -89,13 +89,19 @@ pub(super) async fn download(
     let (mut parts, _) = request.into_parts();
     let query = query(raw.as_deref())?;
     let session = reach(&app, &mut parts, &query, "read").await?;
-    let path = paths::guest(query.path.as_deref().unwrap_or_default())?;
+    let path = paths::readable(query.path.as_deref().unwrap_or_default())?;
     let name = path.name().replace(['"', '\\'], "_");
-    let mut response = if wants_gzip(&parts.headers) {
-        let reader = read(&session, move |files| files.read(&path)).await?;
-        packed(reader)
-    } else {
-        send(&session, path, &parts.headers).await?
+    let reader = match &path {
+        ReadPath::Writable(path) if wants_gzip(&parts.headers) => {
+            let path = path.clone();
+            // What cannot be opened is refused, or followed, by what follows.
+            read(&session, move |files| Ok(files.read(&path).ok())).await?
+        }
+        ReadPath::Writable(_) | ReadPath::Inside(_) => None,
+    };
+    let mut response = match reader {
+        Some(reader) => packed(Transfer::of_session(&app, &session).await?, reader)?,
+        None => send(&app, &session, path, &parts.headers, Links::FollowInside).await?,
     };
     if let Ok(value) = HeaderValue::from_str(&format!("inline; filename=\"{name}\"")) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
@@ -110,30 +116,20 @@ fn wants_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// A file, packed as it is read.
-fn packed(mut reader: Reader) -> Response {
-    let (sender, receiver) = mpsc::channel::<std::io::Result<Bytes>>(CHUNKS_WAITING);
-    tokio::task::spawn_blocking(move || {
-        let mut packer = GzEncoder::new(Pipe::new(sender.clone()), Compression::fast());
-        let mut chunk = vec![0; CHUNK_BYTES];
-        let done = loop {
-            match reader.read(&mut chunk) {
-                Ok(0) => break packer.try_finish().and_then(|()| packer.get_mut().flush()),
-                Ok(length) => {
-                    if let Err(error) = packer.write_all(&chunk[..length]) {
-                        break Err(error);
-                    }
-                }
-                Err(error) => break Err(std::io::Error::other(error)),
+fn packed(transfer: Transfer, mut reader: Reader) -> Result<Response, Problem> {
+    let pieces = write_pieces(transfer, move |pipe| {
+        let mut packer = GzEncoder::new(pipe, Compression::fast());
+        loop {
+            let piece = read_piece(&mut reader)?;
+            if piece.is_empty() {
+                return packer.try_finish();
             }
-        };
-        if let Err(error) = done {
-            // The client then sees a body without its end, or has gone.
-            let _ = sender.blocking_send(Err(error));
+            packer.write_all(&piece)?;
         }
-    });
+    })?;
     let kind =
         [(header::CONTENT_TYPE, "application/octet-stream"), (header::CONTENT_ENCODING, "gzip")];
-    (StatusCode::OK, kind, Body::from_stream(pieces(receiver))).into_response()
+    Ok((StatusCode::OK, kind, pieces.into_body()).into_response())
 }
 
 /// `POST /files`
@@ -170,7 +166,7 @@ fn metadata(headers: &HeaderMap) -> Metadata {
 /// Files on their way in.
 struct Incoming<'a> {
     app: &'a App,
-    session: &'a Session,
+    session: &'a Arc<Session>,
     metadata: Metadata,
     path: Option<String>,
 }
@@ -214,10 +210,7 @@ impl Incoming<'_> {
         encoding: Encoding,
         body: &mut Body,
     ) -> Result<Value, E2bError> {
-        let path = paths::guest(path).map_err(|error| {
-            // Their user may not write there either.
-            E2bError::Problem(Problem::new(Code::Forbidden, error.to_string()))
-        })?;
+        let path = paths::guest(path)?;
         let (shown, name) = (path.to_string(), path.name().to_owned());
         let upload =
             Upload { path, mode: FILE_MODE_DEFAULT, metadata: self.metadata.clone(), encoding };

@@ -1,111 +1,32 @@
-//! Names, directories and watching, as `filesystem.Filesystem` of Connect.
+//! Changing names and directories, and watching, as `filesystem.Filesystem` of Connect.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{Extensions, HeaderMap};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::WatcherId;
 use silica_engine::{
-    FileError, FileKind, FileStat, GuestPath, Happening, Made, Metadata, Notice, Overwrite,
-    Parents, Reach, Removal,
+    FileError, GuestPath, Happening, Made, Notice, Overwrite, Parents, Reach, Removal,
 };
-use silica_sessions::{FileWatch, ReadOnlyFiles, Session};
+use silica_sessions::{FileWatch, Session};
 
 use super::access::{E2bJson, EnvdSession};
-use super::error::{E2bError, E2bResult};
+use super::entries::{PathMessage, look};
+use super::error::{E2bError, E2bResult, SANDBOX_ENDED};
 use super::frames::{self, Frames};
 use super::paths;
 use super::process::ping;
 use crate::app::App;
-use crate::http::files::{change, read, timestamp};
+use crate::http::break_off::BreakOff;
+use crate::http::files::{change, read};
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct PathMessage {
-    path: String,
-    depth: u32,
-}
-
-/// Renders a file or directory as E2B does.
-fn entry(path: &str, stat: &FileStat, metadata: &Metadata) -> Value {
-    let (kind, letter) = match stat.kind {
-        FileKind::File => ("FILE_TYPE_FILE", '-'),
-        FileKind::Directory => ("FILE_TYPE_DIRECTORY", 'd'),
-        FileKind::Symlink => ("FILE_TYPE_SYMLINK", 'L'),
-        FileKind::Other => ("FILE_TYPE_UNSPECIFIED", '?'),
-    };
-    let mut value = json!({
-        "name": path.rsplit('/').next().unwrap_or_default(),
-        "type": kind,
-        "path": path,
-        "size": stat.size.to_string(),
-        "mode": stat.mode & 0o777,
-        "permissions": format!("{letter}{}", permissions(stat.mode)),
-        "owner": stat.owner.name(),
-        "group": stat.owner.name(),
-        "modifiedTime": timestamp(stat.modified).to_string(),
-        "metadata": metadata,
-    });
-    if let Some(target) = &stat.target {
-        value["symlinkTarget"] = target.as_str().into();
-        value["isSymlink"] = true.into();
-    }
-    value
-}
-
-fn permissions(mode: u32) -> String {
-    let letters = ['r', 'w', 'x'].into_iter().cycle().take(9).enumerate();
-    letters.map(|(at, letter)| if mode & (0o400 >> at) != 0 { letter } else { '-' }).collect()
-}
-
-/// Describes the file or directory at a path.
-fn look(files: &ReadOnlyFiles, path: &GuestPath) -> Result<Value, FileError> {
-    Ok(entry(&path.to_string(), &files.stat(path)?, &files.metadata(path)?))
-}
-
-/// `Stat`
-pub(super) async fn stat(
-    EnvdSession(session): EnvdSession,
-    E2bJson(message): E2bJson<PathMessage>,
-) -> E2bResult {
-    let path = paths::guest(&message.path)?;
-    let entry = read(&session, move |files| look(files, &path)).await?;
-    Ok(Answer(json!({"entry": entry})).into_response())
-}
-
-/// `ListDir`
-pub(super) async fn list(
-    EnvdSession(session): EnvdSession,
-    E2bJson(message): E2bJson<PathMessage>,
-) -> E2bResult {
-    let path = paths::guest(&message.path)?;
-    let depth = message.depth.max(1) as usize;
-    let shown = path.to_string();
-    let listed = read(&session, move |files| {
-        let listing = files.list(&path, depth)?;
-        let described = |path: &str| {
-            GuestPath::parse(path).and_then(|path| files.metadata(&path)).unwrap_or_default()
-        };
-        let entries: Vec<Value> = listing
-            .entries
-            .iter()
-            .map(|listed| entry(&listed.path, &listed.stat, &described(&listed.path)))
-            .collect();
-        Ok((entries, listing.truncated))
-    });
-    let (entries, truncated) = listed.await?;
-    if truncated {
-        return Err(FileError::TooMuch(shown).into());
-    }
-    Ok(Answer(json!({"entries": entries})).into_response())
-}
 
 /// `MakeDir`
 pub(super) async fn make_directory(
@@ -205,6 +126,7 @@ pub(super) async fn watch(
     State(app): State<App>,
     EnvdSession(session): EnvdSession,
     headers: HeaderMap,
+    extensions: Extensions,
     body: Body,
 ) -> E2bResult {
     let mut frames = Frames::of(body, app.options.body_bytes_max);
@@ -219,10 +141,11 @@ pub(super) async fn watch(
         with_entry: message.include_entry,
         ping: ping(&headers),
         stage: Stage::Start,
+        break_off: BreakOff::of(&extensions),
     };
     let pieces = futures_util::stream::unfold(watched, |mut watched| async move {
         let piece = watched.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), watched))
+        Some((piece, watched))
     });
     Ok(frames::stream(pieces))
 }
@@ -242,10 +165,11 @@ struct WatchStream {
     with_entry: bool,
     ping: Duration,
     stage: Stage,
+    break_off: BreakOff,
 }
 
 impl WatchStream {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let mut chunk = Vec::new();
         match self.stage {
             Stage::Over => return None,
@@ -260,14 +184,13 @@ impl WatchStream {
                     biased;
                     next = next => self.write(&mut chunk, next.ok()).await,
                     () = ended => {
-                        let gone = E2bError::Gone(self.session.id().to_string());
-                        frames::failed(&mut chunk, &gone.in_stream());
                         self.stage = Stage::Over;
+                        return Some(Err(self.break_off.error(SANDBOX_ENDED).await));
                     }
                 }
             }
         }
-        Some(chunk.into())
+        Some(Ok(chunk.into()))
     }
 
     async fn write(&mut self, chunk: &mut Vec<u8>, next: Option<Result<Notice, FileError>>) {

@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::{Router, middleware, routing};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_domain::KernelId;
-use silica_sessions::{CellRequest, KernelInfo};
+use silica_engine::CellSetup;
+use silica_sessions::{CellRequest, KernelInfo, SessionError};
 
 use super::access::{E2bJson, InterpreterSession, is_there};
 use super::error::{E2bError, E2bResult, ErrorShape};
 use super::{lines, paths};
 use crate::app::App;
+use crate::http::break_off::BreakOff;
 use crate::http::dialect::render_errors;
 use crate::http::json::Answer;
+use crate::http::stream::LongEntry;
 
 /// The only language.
 const PYTHON: &str = "python";
@@ -58,6 +61,7 @@ struct ExecuteBody {
 async fn execute(
     State(app): State<App>,
     InterpreterSession(session): InterpreterSession,
+    extensions: Extensions,
     E2bJson(body): E2bJson<ExecuteBody>,
 ) -> E2bResult {
     if body.context_id.is_some() && body.language.is_some() {
@@ -68,7 +72,7 @@ async fn execute(
     let request = CellRequest {
         code: body.code.into(),
         kernel,
-        environment: body.env_vars.unwrap_or_default(),
+        setup: CellSetup { environment: body.env_vars.unwrap_or_default(), ..CellSetup::default() },
         // E2B's clients keep the time themselves and disconnect.
         timeout: Some(app.sessions.options().timeout_max),
         policy: None,
@@ -76,7 +80,8 @@ async fn execute(
     let cell = session.submit(request).await?;
     let guard = cell.interrupt_on_drop();
     cell.begun().await?;
-    let body = Body::from_stream(lines::of(cell, guard));
+    let long = LongEntry::new(&app, session.tenant());
+    let body = Body::from_stream(lines::of(cell, guard, long, BreakOff::of(&extensions)));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
@@ -102,7 +107,13 @@ async fn create(
 ) -> E2bResult {
     check_language(body.language.as_deref())?;
     let directory = body.cwd.map(|cwd| paths::absolute(&cwd));
-    let kernel = session.create_kernel(directory.as_deref(), &BTreeMap::new()).await?;
+    let created = session.create_kernel(directory.as_deref(), &BTreeMap::new()).await;
+    let kernel = created.map_err(|error| match error {
+        SessionError::File(error) => {
+            E2bError::bad(format!("Failed to set working directory: {error}"))
+        }
+        error => error.into(),
+    })?;
     Ok(Answer(context(&kernel)).into_response())
 }
 

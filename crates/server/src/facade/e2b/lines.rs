@@ -3,26 +3,30 @@
 //! ASCII, because one client splits lines at characters that JSON allows in a string, and the other
 //! decodes each piece from the network separately.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::Stream;
 use serde::Serialize;
+use serde::ser::SerializeMap;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
-use serde_json::{Map, Value, json};
-use silica_domain::{Bundle, Outcome, Payload};
+use serde_json::{Value, json};
+use silica_domain::{Bundle, Outcome};
 use silica_sessions::{
     Cell, CellEnd, CellPhase, InterruptOnDrop, KernelState, LogEvent, LogRead, LogReader,
     OutputText,
 };
 use silica_store::Timestamp;
 
+use super::error::SANDBOX_ENDED;
 use crate::facade::limits::field;
+use crate::http::break_off::BreakOff;
+use crate::http::payload::PayloadValue;
+use crate::http::stream::{LongEntry, is_long};
 
 /// How long a stream is silent before a keep-alive line.
 const PING: Duration = Duration::from_secs(5);
@@ -35,9 +39,19 @@ const CHUNK_BYTES: usize = 128 * 1024;
 pub(super) fn of(
     cell: Arc<Cell>,
     interrupt: InterruptOnDrop,
+    long: LongEntry,
+    break_off: BreakOff,
 ) -> impl Stream<Item = io::Result<Bytes>> {
-    let reader = cell.log.read(0);
-    let lines = CellLines { cell, reader, over: false, _interrupt: interrupt };
+    let lines = CellLines {
+        reader: cell.log.read(0),
+        cell,
+        next: None,
+        long,
+        over: false,
+        broken: false,
+        break_off,
+        _interrupt: interrupt,
+    };
     futures_util::stream::unfold(lines, |mut lines| async move {
         let chunk = lines.next().await?;
         Some((chunk, lines))
@@ -47,12 +61,24 @@ pub(super) fn of(
 struct CellLines {
     cell: Arc<Cell>,
     reader: LogReader,
+    /// A long entry that was read and not yet written.
+    next: Option<LogRead>,
+    long: LongEntry,
     over: bool,
+    /// The sandbox has ended: the connection is closed after what came before.
+    broken: bool,
+    break_off: BreakOff,
     _interrupt: InterruptOnDrop,
 }
 
 impl CellLines {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if let Some(piece) = self.long.next().await {
+            return Some(piece);
+        }
+        if let Some(entry) = self.next.take() {
+            return self.long.begin(move |pipe| write(pipe, &entry)).await;
+        }
         let mut chunk = Vec::new();
         // The number of a cell alone is not worth a write: it is sent with what follows.
         let mut worth_a_write = false;
@@ -63,7 +89,7 @@ impl CellLines {
                 Poll::Pending => {
                     let next = tokio::time::timeout(PING, self.reader.next()).await;
                     let Ok(read) = next else {
-                        line(&mut chunk, &json!({"type": "keepalive"}));
+                        let _ = line(&mut chunk, &json!({"type": "keepalive"}));
                         break;
                     };
                     read
@@ -72,37 +98,33 @@ impl CellLines {
             let quiet =
                 matches!(read, Some(LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start)));
             worth_a_write |= !quiet;
-            if let Err(broken) = self.write(&mut chunk, read) {
-                self.over = true;
-                return Some(Err(broken));
+            if let Some(entry) = read.as_ref().filter(|entry| is_long(entry)) {
+                self.next = Some(entry.clone());
+                if chunk.is_empty() {
+                    return Box::pin(self.next()).await;
+                }
+                break;
             }
+            if self.write(&mut chunk, read).is_err() {
+                self.over = true;
+                self.broken = true;
+            }
+        }
+        if chunk.is_empty() && std::mem::take(&mut self.broken) {
+            return Some(Err(self.break_off.error(SANDBOX_ENDED).await));
         }
         (!chunk.is_empty()).then(|| Ok(chunk.into()))
     }
 
     fn write(&mut self, chunk: &mut Vec<u8>, read: Option<LogRead>) -> io::Result<()> {
         match read {
-            // E2B has no event for it; its clients wait.
-            Some(LogRead::Event(_, LogEvent::Approval(_))) => {}
             Some(LogRead::Event(_, LogEvent::Start)) => {
                 let count = self.cell.number();
-                line(chunk, &json!({"type": "number_of_executions", "execution_count": count}));
+                line(chunk, &json!({"type": "number_of_executions", "execution_count": count}))
             }
-            Some(LogRead::Event(_, LogEvent::Stdout(text))) => output(chunk, "stdout", &text),
-            Some(LogRead::Event(_, LogEvent::Stderr(text))) => output(chunk, "stderr", &text),
-            Some(LogRead::Event(_, LogEvent::Result(bundle))) => line(chunk, &result(&bundle)),
-            Some(LogRead::Event(_, LogEvent::Error(error))) => {
-                let trace = error.traceback.join("\n");
-                line(chunk, &problem(&error.name, &error.value, &trace));
-            }
-            Some(LogRead::Event(_, LogEvent::Done)) | None => return self.finish(chunk),
-            // The client read so slowly that events were dropped.
-            Some(LogRead::Gap(events)) => {
-                let words = format!("[{events} pieces of output were dropped]\n");
-                output(chunk, "stderr", &OutputText::Utf8(words.into()));
-            }
+            Some(LogRead::Event(_, LogEvent::Done)) | None => self.finish(chunk),
+            Some(entry) => write(chunk, &entry),
         }
-        Ok(())
     }
 
     fn finish(&mut self, chunk: &mut Vec<u8>) -> io::Result<()> {
@@ -112,11 +134,30 @@ impl CellLines {
                 return Err(io::Error::other("the sandbox has ended"));
             }
             if let Some(problem) = final_error(&end) {
-                line(chunk, &problem);
+                line(chunk, &problem)?;
             }
         }
-        line(chunk, &json!({"type": "end_of_execution"}));
-        Ok(())
+        line(chunk, &json!({"type": "end_of_execution"}))
+    }
+}
+
+/// Writes an entry that needs nothing but itself.
+fn write(into: &mut dyn io::Write, entry: &LogRead) -> io::Result<()> {
+    match entry {
+        LogRead::Event(_, LogEvent::Stdout(text)) => output(into, "stdout", text),
+        LogRead::Event(_, LogEvent::Stderr(text)) => output(into, "stderr", text),
+        LogRead::Event(_, LogEvent::Result(bundle)) => line(into, &ResultLine(bundle)),
+        LogRead::Event(_, LogEvent::Error(error)) => {
+            let trace = error.traceback.join("\n");
+            line(into, &problem(&error.name, &error.value, &trace))
+        }
+        // The client read so slowly that events were dropped.
+        LogRead::Gap(events) => {
+            let words = format!("[{events} pieces of output were dropped]\n");
+            output(into, "stderr", &OutputText::Utf8(words.into()))
+        }
+        // E2B has no event for an approval; its clients wait. The others are the cell's.
+        LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start | LogEvent::Done) => Ok(()),
     }
 }
 
@@ -151,33 +192,54 @@ fn problem(name: &str, value: &str, traceback: &str) -> Value {
     json!({"type": "error", "name": name, "value": value, "traceback": traceback})
 }
 
-fn output(chunk: &mut Vec<u8>, stream: &str, text: &OutputText) {
+/// A piece of output.
+#[derive(Serialize)]
+struct OutputLine<'a> {
+    #[serde(rename = "type")]
+    stream: &'a str,
+    text: Cow<'a, str>,
+    timestamp: String,
+}
+
+fn output(into: &mut dyn io::Write, stream: &str, text: &OutputText) -> io::Result<()> {
     let text = match text {
         OutputText::Utf8(text) => (&**text).into(),
         OutputText::Bytes(bytes) => String::from_utf8_lossy(bytes),
     };
-    let at = Timestamp::now().to_string();
-    line(chunk, &json!({"type": stream, "text": text, "timestamp": at}));
+    line(into, &OutputLine { stream, text, timestamp: Timestamp::now().to_string() })
 }
 
-/// Renders a result, its representations under E2B's names.
-fn result(bundle: &Bundle) -> Value {
-    let mut value = Map::new();
-    value.insert("type".to_owned(), "result".into());
-    let mut extra = Map::new();
-    for payload in &bundle.payloads {
-        let shown = representation(payload);
-        match key(&payload.mime) {
-            Some("text") => drop(value.insert("text".to_owned(), unquoted(shown))),
-            Some(key) => drop(value.insert(key.to_owned(), shown)),
-            None => drop(extra.insert(payload.mime.clone(), shown)),
+/// A result, its representations under E2B's names.
+struct ResultLine<'a>(&'a Bundle);
+
+impl Serialize for ResultLine<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(bundle) = self;
+        let mut line = serializer.serialize_map(None)?;
+        line.serialize_entry("type", "result")?;
+        for payload in &bundle.payloads {
+            match (key(&payload.mime), std::str::from_utf8(&payload.data)) {
+                (Some("text"), Ok(text)) => line.serialize_entry("text", unquoted(text))?,
+                (Some(key), _) => line.serialize_entry(key, &PayloadValue(payload))?,
+                (None, _) => {}
+            }
         }
+        if bundle.payloads.iter().any(|payload| key(&payload.mime).is_none()) {
+            line.serialize_entry("extra", &ExtraPayloads(bundle))?;
+        }
+        line.serialize_entry("is_main_result", &bundle.main)?;
+        line.end()
     }
-    if !extra.is_empty() {
-        value.insert("extra".to_owned(), extra.into());
+}
+
+/// The representations of a result for which E2B has no name.
+struct ExtraPayloads<'a>(&'a Bundle);
+
+impl Serialize for ExtraPayloads<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let unnamed = self.0.payloads.iter().filter(|payload| key(&payload.mime).is_none());
+        serializer.collect_map(unnamed.map(|payload| (&payload.mime, PayloadValue(payload))))
     }
-    value.insert("is_main_result".to_owned(), bundle.main.into());
-    value.into()
 }
 
 fn key(mime: &str) -> Option<&'static str> {
@@ -198,29 +260,17 @@ fn key(mime: &str) -> Option<&'static str> {
     })
 }
 
-fn representation(payload: &Payload) -> Value {
-    match std::str::from_utf8(&payload.data) {
-        Ok(text) if payload.is_textual() && payload.mime.ends_with("json") => {
-            serde_json::from_str(text).unwrap_or_else(|_| text.into())
-        }
-        Ok(text) if payload.is_textual() => text.into(),
-        _ => STANDARD.encode(&payload.data).into(),
-    }
-}
-
 /// Removes the quotes of a Python string. E2B undoes no escapes either.
-fn unquoted(shown: Value) -> Value {
-    let Value::String(text) = &shown else { return shown };
+fn unquoted(text: &str) -> &str {
     let inner = ['\'', '"']
         .into_iter()
         .find_map(|quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)));
-    inner.map_or_else(|| text.as_str().into(), Value::from)
+    inner.unwrap_or(text)
 }
 
-fn line(chunk: &mut Vec<u8>, value: &Value) {
-    // Writing to memory cannot fail.
-    let _ = value.serialize(&mut Serializer::with_formatter(&mut *chunk, Ascii));
-    chunk.push(b'\n');
+fn line<T: Serialize>(into: &mut dyn io::Write, value: &T) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *into, Ascii))?;
+    into.write_all(b"\n")
 }
 
 /// JSON without a byte above 127.

@@ -1,6 +1,6 @@
 //! Paths as E2B's clients write them: from home, with `~`, `.` and `..` in them.
 
-use silica_engine::{FileError, GuestPath};
+use silica_engine::{FileError, GuestPath, ReadPath};
 
 /// The home directory, to which paths are relative.
 pub(super) const HOME: &str = "/home/user";
@@ -23,7 +23,12 @@ pub(super) fn absolute(text: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Parses a path to a directory for files.
+/// Parses a path in the directories where files can be changed.
 pub(super) fn guest(text: &str) -> Result<GuestPath, FileError> {
     GuestPath::parse(&absolute(text))
+}
+
+/// Parses a path to something that is only read.
+pub(super) fn readable(text: &str) -> Result<ReadPath, FileError> {
+    ReadPath::parse(&absolute(text))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{Extensions, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,14 @@ use crate::http::json::Answer;
 
 mod stream;
 
+use stream::StreamRequest;
 pub(super) use stream::ping;
+
+/// The number of SIGKILL.
+const KILL: i32 = 9;
+
+/// How long a response to SIGKILL waits for the end of the process.
+const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns an empty message.
 fn empty() -> Response {
@@ -127,6 +134,7 @@ pub(super) async fn start(
     State(app): State<App>,
     EnvdSession(session): EnvdSession,
     headers: HeaderMap,
+    extensions: Extensions,
     body: Body,
 ) -> E2bResult {
     let begun = Instant::now();
@@ -147,7 +155,8 @@ pub(super) async fn start(
     // The stream ends at the deadline, not when the command has been killed: the client disconnects
     // then.
     let deadline = patience.and_then(|patience| begun.checked_add(patience));
-    Ok(stream::stream(command, reader, &headers, deadline))
+    let request = StreamRequest { headers, extensions };
+    Ok(stream::stream(command, reader, &request, deadline))
 }
 
 #[derive(Debug, Deserialize)]
@@ -161,13 +170,15 @@ pub(super) async fn connect(
     State(app): State<App>,
     EnvdSession(session): EnvdSession,
     headers: HeaderMap,
+    extensions: Extensions,
     body: Body,
 ) -> E2bResult {
     let message: ConnectMessage = first(&app, body).await?;
     let command = message.process.find(&session)?;
     let deadline = patience(&headers)?.and_then(|patience| Instant::now().checked_add(patience));
     let reader = command.log.read(u64::MAX);
-    Ok(stream::stream(command, reader, &headers, deadline))
+    let request = StreamRequest { headers, extensions };
+    Ok(stream::stream(command, reader, &request, deadline))
 }
 
 /// `List`: the commands that run.
@@ -290,10 +301,16 @@ pub(super) async fn send_signal(
 ) -> E2bResult {
     let number = match message.signal.as_str() {
         "SIGNAL_SIGTERM" => 15,
-        "SIGNAL_SIGKILL" => 9,
+        "SIGNAL_SIGKILL" => KILL,
         other => return Err(E2bError::bad(format!("there is no signal {other:?}"))),
     };
-    message.process.find_running(&session)?.signal(number).await?;
+    let command = message.process.find_running(&session)?;
+    command.signal(number).await?;
+    if number == KILL {
+        // A client that has killed a process expects it to be gone. Its end is the kernel's business and
+        // takes moments; the wait has a bound for a sandbox that is stuck.
+        let _ = tokio::time::timeout(KILL_PATIENCE, command.done()).await;
+    }
     Ok(empty())
 }
 

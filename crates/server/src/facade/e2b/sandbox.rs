@@ -53,12 +53,15 @@ impl CreateBody {
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks_for_something(value)) {
             return Err(E2bError::bad(format!("{name} is not supported by this server")));
         }
+        let mut environment = self.env_vars.unwrap_or_default();
+        // Programs look for it, and the guest's code behaves as E2B's does where that differs.
+        environment.entry("E2B_SANDBOX".to_owned()).or_insert_with(|| "true".to_owned());
         let options = app.sessions.options();
         // E2B's sandboxes do not end when they are idle.
         let idle = options.idle_max.unwrap_or(Duration::ZERO);
         Ok(SandboxRequest {
             template: template(&self.template_id),
-            environment: self.env_vars.unwrap_or_default(),
+            environment,
             metadata: self.metadata.unwrap_or_default(),
             directory: Some(paths::guest(HOME)?),
             ttl: Some(Duration::from_secs(self.timeout.unwrap_or(life_seconds))),

@@ -10,6 +10,7 @@ use silica_sessions::{CommandPhase, Session};
 use silica_store::Timestamp;
 
 use super::wire::Moment;
+use super::wire::account::budget_uses;
 use super::wire::sandbox::{WatchedSandbox, WatchedSandboxList};
 use crate::app::App;
 use crate::http::auth::Admin;
@@ -36,7 +37,8 @@ pub(crate) async fn sandboxes(State(app): State<App>, _: Admin) -> Result<Respon
     };
     let sandboxes = watched.into_iter().map(owned).collect();
     let at = Moment(Timestamp::now());
-    Ok(Answer(WatchedSandboxList { at, sandboxes }).into_response())
+    let budgets = budget_uses(app.sessions.admission(), None);
+    Ok(Answer(WatchedSandboxList { at, budgets, sandboxes }).into_response())
 }
 
 /// Returns a sandbox with its usage, and its owner.

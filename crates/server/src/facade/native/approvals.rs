@@ -11,6 +11,7 @@ use super::wire::approval::{Approval, ApprovalList};
 use crate::app::App;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
+use crate::http::long_answer::long_answer;
 use crate::http::problem::{Code, Problem};
 
 /// The longest code in a list; longer code is only in the response for one approval.
@@ -55,7 +56,7 @@ pub(crate) async fn list(
     let owner = (!caller.approve).then_some(&caller.tenant);
     let records = app.sessions.review().list(state, owner).await?;
     let approvals = records.iter().map(|record| listed(&app, record)).collect();
-    Ok(Answer(ApprovalList { approvals }).into_response())
+    long_answer(&app, &caller.tenant, ApprovalList { approvals }).await
 }
 
 /// `GET /v1/approvals/{approval}`

@@ -10,6 +10,7 @@ use super::wire::account::{AuditCheck, ExecutionList};
 use crate::app::App;
 use crate::http::auth::{Admin, Caller};
 use crate::http::json::Answer;
+use crate::http::long_answer::long_answer;
 use crate::http::problem::Problem;
 
 /// The most executions in one response.
@@ -48,7 +49,7 @@ pub(crate) async fn search(
         limit: Some(query.limit.unwrap_or(100).min(LIMIT_MAX)),
     };
     let executions = app.sessions.audit().search(&search).await?;
-    Ok(Answer(ExecutionList { executions }).into_response())
+    long_answer(&app, &caller.tenant, ExecutionList { executions }).await
 }
 
 /// `GET /v1/audit/verify`

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use silica_domain::{CellId, KernelId};
+use silica_engine::CellSetup;
 use silica_sessions::{Cell, CellPhase, CellRequest, InterruptOnDrop};
 
 use super::events::CellEvents;
@@ -19,6 +20,7 @@ use super::{policy, seconds, session};
 use crate::app::App;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
+use crate::http::long_answer::long_answer;
 use crate::http::problem::Problem;
 use crate::http::stream;
 
@@ -37,6 +39,11 @@ pub(crate) struct CellBody {
     /// Variables for this cell alone
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// The name of the file that the code comes from, for tracebacks; a cell that waits for a person
+    /// has none
+    filename: Option<String>,
+    /// `sys.argv` after the program's name, from this cell on
+    arguments: Option<Vec<String>>,
     /// The wall-clock time that it may take
     timeout_seconds: Option<f64>,
     /// `strict`, `data`, `open`, or the text of a policy file
@@ -80,8 +87,13 @@ pub(crate) async fn create(
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
     let policy = body.policy.as_deref().map(policy).transpose()?;
     let kernel = body.kernel.as_deref().map(KernelId::parse).transpose()?;
-    let CellBody { code, env: environment, background, on_disconnect, .. } = body;
-    let request = CellRequest { code: code.into(), kernel, environment, timeout, policy };
+    let CellBody { code, env: environment, filename, arguments, background, on_disconnect, .. } =
+        body;
+    let arguments = arguments.map(|arguments| {
+        std::iter::once(filename.clone().unwrap_or_default()).chain(arguments).collect()
+    });
+    let setup = CellSetup { environment, filename, arguments };
+    let request = CellRequest { code: code.into(), kernel, setup, timeout, policy };
     let cell = session.submit(request).await?;
     if background {
         cell.begun().await?;
@@ -93,18 +105,20 @@ pub(crate) async fn create(
         cell.begun().await?;
         let reader = cell.log.read(0);
         let location = format!("/v1/sandboxes/{id}/cells/{}", cell.id);
-        let response = stream::respond(reader, CellEvents::new(cell, interrupt));
+        let response =
+            stream::respond(&app, &caller.tenant, reader, CellEvents::new(cell, interrupt));
         return Ok(stream::located(response, &location));
     }
     cell.done_or_parked().await?;
     if let Some(interrupt) = interrupt {
         interrupt.disarm();
     }
-    let answer = Answer(wire::cell::Cell::new(&cell, Detail::Full));
+    let shown = wire::cell::Cell::new(&cell, Detail::Full);
     // A person may take longer than a connection lasts.
     let waits = matches!(cell.phase(), CellPhase::AwaitingApproval);
-    let status = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, answer).into_response())
+    let mut response = long_answer(&app, &caller.tenant, shown).await?;
+    *response.status_mut() = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok(response)
 }
 
 /// `GET …/cells`
@@ -117,7 +131,7 @@ pub(crate) async fn list(
     let cells = session.cells();
     let brief = |cell: &Arc<Cell>| wire::cell::Cell::new(cell, Detail::Brief);
     let cells = cells.iter().rev().map(brief).collect();
-    Ok(Answer(CellList { cells }).into_response())
+    long_answer(&app, &caller.tenant, CellList { cells }).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,7 +156,7 @@ pub(crate) async fn get(
         // The response says whether it has ended by then.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), cell.done()).await;
     }
-    Ok(Answer(wire::cell::Cell::new(&cell, Detail::Full)).into_response())
+    long_answer(&app, &caller.tenant, wire::cell::Cell::new(&cell, Detail::Full)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,7 +176,7 @@ pub(crate) async fn events(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let reader = cell.log.read(stream::last_event(&headers, query.after));
-    Ok(stream::respond(reader, CellEvents::new(cell, None)))
+    Ok(stream::respond(&app, &caller.tenant, reader, CellEvents::new(cell, None)))
 }
 
 /// `POST …/cells/{cell}/interrupt`

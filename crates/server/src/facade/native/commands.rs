@@ -22,6 +22,7 @@ use super::{one_of, seconds, session};
 use crate::app::App;
 use crate::http::auth::Caller;
 use crate::http::json::{Answer, Json};
+use crate::http::long_answer::long_answer;
 use crate::http::problem::Problem;
 use crate::http::stream;
 
@@ -109,11 +110,13 @@ pub(crate) async fn create(
     if stream::wanted(&headers) {
         let reader = command.log.read(0);
         let location = format!("/v1/sandboxes/{id}/commands/{}", command.id);
-        return Ok(stream::located(stream::respond(reader, CommandEvents(command)), &location));
+        let response = stream::respond(&app, &caller.tenant, reader, CommandEvents(command));
+        return Ok(stream::located(response, &location));
     }
     let end = command.done().await;
     app.metrics.stage("command", end.duration);
-    Ok(Answer(wire::command::Command::of(&command, Detail::Full)).into_response())
+    let shown = wire::command::Command::of(&command, Detail::Full);
+    long_answer(&app, &caller.tenant, shown).await
 }
 
 /// `GET …/commands`
@@ -126,7 +129,7 @@ pub(crate) async fn list(
     let commands = session.commands();
     let brief = |command: &Arc<Command>| wire::command::Command::of(command, Detail::Brief);
     let commands = commands.iter().rev().map(brief).collect();
-    Ok(Answer(CommandList { commands }).into_response())
+    long_answer(&app, &caller.tenant, CommandList { commands }).await
 }
 
 /// `GET …/commands/{command}`
@@ -142,7 +145,8 @@ pub(crate) async fn get(
         // The response says whether it has ended by then.
         let _ = tokio::time::timeout(seconds(wait)?.min(WAIT_MAX), command.done()).await;
     }
-    Ok(Answer(wire::command::Command::of(&command, Detail::Full)).into_response())
+    let shown = wire::command::Command::of(&command, Detail::Full);
+    long_answer(&app, &caller.tenant, shown).await
 }
 
 /// `GET …/commands/{command}/events`
@@ -156,7 +160,7 @@ pub(crate) async fn events(
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     let command = session(&app, &caller, &id).await?.command(CommandId::parse(&command)?)?;
     let reader = command.log.read(stream::last_event(&headers, query.after));
-    Ok(stream::respond(reader, CommandEvents(command)))
+    Ok(stream::respond(&app, &caller.tenant, reader, CommandEvents(command)))
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,6 @@
 //! Event logs of cells and commands as server-sent events.
 
+use std::io;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -26,11 +27,11 @@ impl CellEvents {
 }
 
 impl EventSource for CellEvents {
-    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
+    fn write(&self, into: &mut dyn io::Write, read: &LogRead) -> io::Result<()> {
         let start =
             || CellStarted { cell: self.cell.id.to_string(), kernel: self.cell.kernel.to_string() };
         let done = || wire::cell::Cell::new(&self.cell, Detail::Brief);
-        write(chunk, read, start, done);
+        write(into, read, start, done)
     }
 }
 
@@ -39,31 +40,31 @@ impl EventSource for CellEvents {
 pub(super) struct CommandEvents(pub(super) Arc<Command>);
 
 impl EventSource for CommandEvents {
-    fn write(&self, chunk: &mut Vec<u8>, read: &LogRead) {
+    fn write(&self, into: &mut dyn io::Write, read: &LogRead) -> io::Result<()> {
         let start =
             || CommandStarted { command: self.0.id.to_string(), process_id: self.0.process_id() };
         let done = || wire::command::Command::of(&self.0, Detail::Brief);
-        write(chunk, read, start, done);
+        write(into, read, start, done)
     }
 }
 
 fn write<S: Serialize, D: Serialize>(
-    chunk: &mut Vec<u8>,
+    into: &mut dyn io::Write,
     read: &LogRead,
     start: impl FnOnce() -> S,
     done: impl FnOnce() -> D,
-) {
+) -> io::Result<()> {
     let (id, happened) = match read {
-        LogRead::Gap(events) => return event(chunk, None, "gap", &GapEvent { events: *events }),
+        LogRead::Gap(events) => return event(into, None, "gap", &GapEvent { events: *events }),
         LogRead::Event(id, happened) => (Some(*id), happened),
     };
     match happened {
-        LogEvent::Approval(record) => event(chunk, id, "approval", &CellApproval::from(&**record)),
-        LogEvent::Start => event(chunk, id, "start", &start()),
-        LogEvent::Stdout(text) => event(chunk, id, "stdout", &OutputEvent::from(text)),
-        LogEvent::Stderr(text) => event(chunk, id, "stderr", &OutputEvent::from(text)),
-        LogEvent::Result(bundle) => event(chunk, id, "result", &Bundle::from(&**bundle)),
-        LogEvent::Error(error) => event(chunk, id, "error", &CellError::from(&**error)),
-        LogEvent::Done => event(chunk, id, "done", &done()),
+        LogEvent::Approval(record) => event(into, id, "approval", &CellApproval::from(&**record)),
+        LogEvent::Start => event(into, id, "start", &start()),
+        LogEvent::Stdout(text) => event(into, id, "stdout", &OutputEvent::from(text)),
+        LogEvent::Stderr(text) => event(into, id, "stderr", &OutputEvent::from(text)),
+        LogEvent::Result(bundle) => event(into, id, "result", &Bundle::from(bundle)),
+        LogEvent::Error(error) => event(into, id, "error", &CellError::from(&**error)),
+        LogEvent::Done => event(into, id, "done", &done()),
     }
 }

@@ -6,27 +6,30 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use silica_engine::{FileError, FileKind, GuestPath, Made, Metadata, Overwrite, Parents, Removal};
+use silica_engine::{
+    FileError, FileKind, GuestPath, Made, Metadata, Overwrite, Parents, ReadPath, Removal,
+};
 use silica_sessions::Session;
 use silica_store::{Tenant, Timestamp};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::wire::Moment;
 use super::wire::file::{Entry, LinkCreated, Listing, Unpacked};
 use super::{seconds, session};
 use crate::app::App;
-use crate::http::auth::Caller;
-use crate::http::download::{CHUNKS_WAITING, Pipe, pieces, send};
+use crate::http::auth::{Caller, admit};
+use crate::http::download::{Links, send};
 use crate::http::files::{change, read};
 use crate::http::json::{Answer, Json};
+use crate::http::long_answer::long_answer;
 use crate::http::problem::{Code, Problem};
 use crate::http::returnable::refuse;
+use crate::http::transfer::{PIECES_WAITING, Transfer, own_thread, write_pieces};
 use crate::http::upload::{Encoding, Source, Upload, feed, store};
 use crate::links::Link;
 
@@ -43,6 +46,12 @@ pub(crate) struct PathQuery {
     mode: Option<String>,
 }
 
+/// Parses a query for something that is only read.
+fn read_query(query: Queried<PathQuery>) -> Result<(ReadPath, PathQuery), Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
+    Ok((ReadPath::parse(&query.path)?, query))
+}
+
 fn queried(query: Queried<PathQuery>) -> Result<(GuestPath, PathQuery), Problem> {
     let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
     Ok((GuestPath::parse(&query.path)?, query))
@@ -56,12 +65,23 @@ pub(crate) async fn list(
     query: Queried<PathQuery>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let (path, query) = queried(query)?;
+    let (path, query) = read_query(query)?;
     let depth = query.depth.unwrap_or(1);
-    let listing = read(&session, move |files| files.list(&path, depth)).await?;
-    let entries = listing.entries.iter();
+    let (listed, truncated) = match path {
+        ReadPath::Writable(path) => {
+            let listing = read(&session, move |files| files.list(&path, depth)).await?;
+            (listing.entries, listing.truncated)
+        }
+        ReadPath::Inside(path) => {
+            let listing = session.inside_list(&path, depth).await?;
+            let entries = listing.entries.into_iter().map(|entry| entry.listed).collect();
+            (entries, listing.truncated)
+        }
+    };
+    let entries = listed.iter();
     let entries = entries.map(|it| Entry::new(&it.path, &it.stat).usable(it.usable)).collect();
-    Ok(Answer(Listing { entries, truncated: listing.truncated }).into_response())
+    let listing = Listing { entries, truncated };
+    long_answer(&app, &caller.tenant, listing).await
 }
 
 /// `GET …/files/stat`
@@ -72,9 +92,12 @@ pub(crate) async fn stat(
     query: Queried<PathQuery>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let (path, _) = queried(query)?;
+    let (path, _) = read_query(query)?;
     let shown = path.to_string();
-    let stat = read(&session, move |files| files.stat(&path)).await?;
+    let stat = match path {
+        ReadPath::Writable(path) => read(&session, move |files| files.stat(&path)).await?,
+        ReadPath::Inside(path) => session.inside_stat(&path).await?.listed.stat,
+    };
     Ok(Answer(Entry::new(&shown, &stat)).into_response())
 }
 
@@ -168,8 +191,8 @@ pub(crate) async fn download(
     query: Queried<PathQuery>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let (path, _) = queried(query)?;
-    send(&session, path, &headers).await
+    let (path, _) = read_query(query)?;
+    send(&app, &session, path, &headers, Links::Refuse).await
 }
 
 /// `PUT …/files/content`
@@ -194,7 +217,7 @@ pub(crate) async fn upload(
 
 async fn receive(
     app: &App,
-    session: &Session,
+    session: &Arc<Session>,
     path: GuestPath,
     mode: u32,
     mut body: Body,
@@ -225,24 +248,17 @@ pub(crate) async fn archive(
     if stat.kind != FileKind::Directory {
         return Err(FileError::NotDirectory(path.to_string()).into());
     }
-    let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING);
-    tokio::task::spawn_blocking(move || {
-        let mut pipe = Pipe::new(sender);
-        let archived = files.archive(&path, &mut pipe);
-        let flushed = archived.map_err(io::Error::other).and_then(|_| io::Write::flush(&mut pipe));
-        if let Err(error) = flushed {
-            // The client then sees a body without its end.
-            pipe.fail(error);
-        }
-    });
+    let transfer = Transfer::of_session(&app, &session).await?;
+    let mut pieces = write_pieces(transfer, move |pipe| {
+        files.archive(&path, pipe).map(drop).map_err(io::Error::other)
+    })?;
     // What is wrong with the whole of it is found before the first piece.
     let first =
-        receiver.recv().await.transpose().map_err(|error| match error.downcast::<FileError>() {
+        pieces.next().await.transpose().map_err(|error| match error.downcast::<FileError>() {
             Ok(error) => Problem::from(error),
             Err(_) => Problem::new(Code::Internal, "the archive could not be made"),
         })?;
-    let first = futures_util::stream::iter(first.map(Ok));
-    let body = Body::from_stream(first.chain(pieces(receiver)));
+    let body = pieces.into_body_after(first);
     Ok(([(header::CONTENT_TYPE, "application/x-tar")], body).into_response())
 }
 
@@ -256,14 +272,19 @@ pub(crate) async fn extract(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
-    let (sender, receiver) = mpsc::channel::<Bytes>(CHUNKS_WAITING);
+    let _transfer = Transfer::of_session(&app, &session).await?;
+    let (sender, receiver) = mpsc::channel::<Bytes>(PIECES_WAITING);
     let bytes_max = session.disk_bytes();
-    let unpacking = session.change_files(move |files| {
+    let (unpacked_sender, unpacking) = oneshot::channel();
+    let change = session.begin_file_change()?;
+    own_thread(move || {
         let mut source = Source::new(receiver);
-        files.extract(&path, &mut source, bytes_max)
+        let unpacked = change.apply(|files| files.extract(&path, &mut source, bytes_max));
+        // Fails only if the client has left.
+        let _ = unpacked_sender.send(unpacked);
     })?;
     let mut body = body;
-    let fed = feed(&app, &caller.tenant, &mut body, &sender).await;
+    let fed = feed(&app, &session, &mut body, &sender).await;
     drop(sender);
     let lost = |_| Problem::new(Code::Internal, "the archive was not unpacked");
     let unpacked = unpacking.await.map_err(lost)?;
@@ -316,7 +337,10 @@ pub(crate) async fn link(
     Json(body): Json<LinkBody>,
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
-    let path = GuestPath::parse(&body.path)?;
+    let path = match body.method {
+        LinkMethod::Get => ReadPath::parse(&body.path)?,
+        LinkMethod::Put => ReadPath::Writable(GuestPath::parse(&body.path)?),
+    };
     let life = body.expires_seconds.unwrap_or(300.0);
     if !(life > 0.0 && life <= LINK_SECONDS_MAX) {
         let words = format!("expires_seconds must be above 0 and at most {LINK_SECONDS_MAX}");
@@ -338,9 +362,10 @@ pub(crate) async fn link(
 /// The sandbox and path of a link, if it is good for this.
 async fn follow(
     app: &App,
+    extensions: &Extensions,
     token: &str,
     writes: bool,
-) -> Result<(Arc<Session>, GuestPath), Problem> {
+) -> Result<(Arc<Session>, String), Problem> {
     let invalid = || Problem::new(Code::LinkInvalid, "this link is not valid, or not any more");
     let link = app.link_key.open(token, Timestamp::now()).ok_or_else(invalid)?;
     if link.writes != writes {
@@ -350,10 +375,10 @@ async fn follow(
     if !app.sessions.keys().is_active(&tenant)? {
         return Err(invalid());
     }
-    app.sessions.admission().request(&tenant)?;
+    admit(app, extensions, &tenant).await?;
     let caller = Caller { tenant, admin: false, approve: false };
     let session = session(app, &caller, &link.sandbox).await?;
-    Ok((session, GuestPath::parse(&link.path)?))
+    Ok((session, link.path))
 }
 
 /// `GET /v1/links/{token}`
@@ -361,10 +386,12 @@ pub(crate) async fn get_link(
     State(app): State<App>,
     Path(token): Path<String>,
     headers: HeaderMap,
+    extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let (session, path) = follow(&app, &token, false).await?;
+    let (session, path) = follow(&app, &extensions, &token, false).await?;
+    let path = ReadPath::parse(&path)?;
     let name = path.name().replace(['"', '\\'], "_");
-    let mut response = send(&session, path, &headers).await?;
+    let mut response = send(&app, &session, path, &headers, Links::Refuse).await?;
     let disposition = format!("attachment; filename=\"{name}\"");
     if let Ok(value) = HeaderValue::from_str(&disposition) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
@@ -376,8 +403,10 @@ pub(crate) async fn get_link(
 pub(crate) async fn put_link(
     State(app): State<App>,
     Path(token): Path<String>,
+    extensions: Extensions,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (session, path) = follow(&app, &token, true).await?;
+    let (session, path) = follow(&app, &extensions, &token, true).await?;
+    let path = GuestPath::parse(&path)?;
     receive(&app, &session, path, silica_engine::FILE_MODE_DEFAULT, body).await
 }

@@ -4,10 +4,15 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-use super::wire::service::{Alive, Ready};
+use super::wire::service::{Alive, Ready, Service};
 use crate::app::App;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
+
+/// `GET /`
+pub(crate) async fn service() -> Response {
+    Answer(Service::this()).into_response()
+}
 
 /// `GET /healthz`
 pub(crate) async fn alive() -> Response {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,10 +25,14 @@ use crate::app::App;
 use crate::facade::limits::LimitsBody;
 use crate::http::auth::Caller;
 use crate::http::guard::RequestId;
-use crate::http::json::{Answer, Json};
+use crate::http::json::Json;
+use crate::http::long_answer::long_answer;
 use crate::http::problem::Problem;
 use crate::http::stream;
 use crate::prompt_sandbox::{Prompt, PromptError};
+
+/// About how many bytes the records of a prompt's begin and end take beside the prompt itself.
+const RECORDS_BYTES: u64 = 2048;
 
 /// A prompt
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -147,9 +151,10 @@ pub(crate) async fn simple(
     Json(body): Json<PromptBody>,
 ) -> Result<Response, Problem> {
     let prompt = Prompt { model: body.model, ..Prompt::new(body.prompt) };
+    count_record(&app, &caller, &prompt)?;
     // Dropped when the client disconnects, which stops the model and the code.
     let answered = app.prompts.answer(&caller.tenant, prompt, &EventSink::discard()).await?;
-    Ok(Answer(Interpretation::from(&answered)).into_response())
+    long_answer(&app, &caller.tenant, Interpretation::from(&answered)).await
 }
 
 /// `POST /v1/interpret`
@@ -161,9 +166,10 @@ pub(crate) async fn interpret(
     Json(body): Json<InterpretBody>,
 ) -> Result<Response, Problem> {
     let prompt = body.prompt(&app)?;
+    count_record(&app, &caller, &prompt)?;
     if !stream::wanted(&headers) {
         let answered = app.prompts.answer(&caller.tenant, prompt, &EventSink::discard()).await?;
-        return Ok(Answer(Interpretation::from(&answered)).into_response());
+        return long_answer(&app, &caller.tenant, Interpretation::from(&answered)).await;
     }
     let (sender, mut events) = mpsc::channel(EVENTS_MAX);
     let prompts = app.prompts;
@@ -190,6 +196,12 @@ pub(crate) async fn interpret(
         Some((Ok::<_, Infallible>(chunk), stream))
     });
     Ok(stream::events(Body::from_stream(chunks)))
+}
+
+/// Counts what the audit log records of a prompt; refuses if its key has too much recorded.
+fn count_record(app: &App, caller: &Caller, prompt: &Prompt) -> Result<(), Problem> {
+    let bytes = prompt.prompt.len() as u64 + RECORDS_BYTES;
+    Ok(app.sessions.admission().record(&caller.tenant, bytes)?)
 }
 
 /// A request that runs; aborted when this is dropped.
@@ -240,9 +252,10 @@ impl InterpretStream {
             return Some(last(&ended, &self.request_id).into());
         };
         let mut chunk = Vec::new();
-        wire::interpret::write(&mut chunk, &first);
+        // Writing to memory cannot fail.
+        let _ = wire::interpret::write(&mut chunk, &first);
         while let Ok(event) = self.events.try_recv() {
-            wire::interpret::write(&mut chunk, &event);
+            let _ = wire::interpret::write(&mut chunk, &event);
         }
         Some(chunk.into())
     }
@@ -251,11 +264,13 @@ impl InterpretStream {
 /// Returns the last event: the answer, or the problem.
 fn last(ended: &Result<PromptAnswer, Problem>, request_id: &str) -> Vec<u8> {
     let mut chunk = Vec::new();
-    match ended {
+    let written = match ended {
         Ok(answered) => stream::event(&mut chunk, None, "done", &Interpretation::from(answered)),
         Err(problem) => {
-            stream::event(&mut chunk, None, "problem", &ProblemBody::new(problem, request_id));
+            stream::event(&mut chunk, None, "problem", &ProblemBody::new(problem, request_id))
         }
-    }
+    };
+    // Writing to memory cannot fail.
+    drop(written);
     chunk
 }

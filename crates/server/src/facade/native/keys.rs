@@ -49,7 +49,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Answer(key)).into_response())
 }
 
-/// `DELETE /v1/keys/{id}`
+/// `DELETE /v1/keys/{id}`, answered when nothing runs for the key any more.
 pub(crate) async fn revoke(
     State(app): State<App>,
     _: Admin,
@@ -57,7 +57,7 @@ pub(crate) async fn revoke(
 ) -> Result<Response, Problem> {
     let missing = || Problem::new(Code::KeyNotFound, format!("there is no key {id}"));
     let id = KeyId::parse(&id).map_err(|_| missing())?;
-    match app.sessions.keys().revoke(&id).await? {
+    match app.sessions.revoke(&id).await? {
         Revocation::Done(_) | Revocation::Before(_) => Ok(StatusCode::NO_CONTENT.into_response()),
         Revocation::Unknown => Err(missing()),
     }

@@ -50,8 +50,9 @@ const TAGS: [(&str, &str); 11] = [
     ("Commands", "Processes run in a sandbox, with their input, signals and terminals."),
     (
         "Files",
-        "Paths are absolute or relative to `/workspace`, and lie in `/workspace`, `/home/user` or \
-         `/tmp`. Links are never followed.",
+        "Paths are absolute or relative to `/workspace`. Files are changed in `/workspace`, \
+         `/home/user` and `/tmp`, where no link is followed. Any other path can be listed and \
+         read: a process in the sandbox does it, with its rights.",
     ),
     ("Approvals", "Code that waits for a person before it runs, and decisions on it."),
     ("Account", "What a key can use, and what was done with it."),

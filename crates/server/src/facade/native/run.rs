@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use silica_engine::GuestPath;
-use silica_sessions::RunRequest;
+use silica_sessions::{Cell, RunEnd, RunRequest};
+use silica_store::SandboxId;
 
 use super::sandboxes::{content, plan};
 use super::tier::{self, TierBody};
@@ -16,11 +18,16 @@ use super::{one_of, policy, seconds};
 use crate::app::App;
 use crate::facade::limits::LimitsBody;
 use crate::http::auth::Caller;
-use crate::http::json::{Answer, Json};
+use crate::http::json::Json;
+use crate::http::long_answer::{Holding, long_answer};
 use crate::http::problem::Problem;
+use crate::http::stream;
 
 /// The most bytes of output files in one response.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The most files that come with a request. An archive holds more.
+const FILES_MAX: usize = 1000;
 
 /// Code that is run once
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,6 +51,8 @@ pub(crate) struct RunBody {
     /// Variables
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// The name of the file that the code comes from, for tracebacks and `sys.argv[0]`
+    filename: Option<String>,
     /// `sys.argv` after the program's name
     #[serde(default)]
     arguments: Vec<String>,
@@ -89,7 +98,24 @@ pub(crate) fn given(files: Vec<FileBody>) -> Result<Vec<(GuestPath, Vec<u8>)>, P
         let path = GuestPath::parse(&file.path)?;
         Ok((path, content(file.content, file.content_base64, &file.path)?))
     };
+    if files.len() > FILES_MAX {
+        return Err(Problem::bad(format!("files must have at most {FILES_MAX} entries")));
+    }
     files.into_iter().map(read).collect()
+}
+
+/// Answers for a run that waits for a person: with its cell, and where its result will be.
+async fn waits(
+    app: &App,
+    caller: &Caller,
+    sandbox: &SandboxId,
+    cell: &Cell,
+) -> Result<Response, Problem> {
+    let value = RunReport::of_waiting(cell, sandbox.to_string());
+    let mut response = long_answer(app, &caller.tenant, value).await?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let location = format!("/v1/sandboxes/{sandbox}/cells/{}", cell.id);
+    Ok(stream::located(response, &location))
 }
 
 /// `POST /v1/run`
@@ -105,6 +131,7 @@ pub(crate) async fn run(
     let request = RunRequest {
         sandbox: plan(&app, body.template, &body.limits, body.env)?,
         code: body.code,
+        filename: body.filename,
         arguments: body.arguments,
         timeout: body.timeout_seconds.map(seconds).transpose()?,
         policy: body.policy.as_deref().map(policy).transpose()?,
@@ -112,10 +139,15 @@ pub(crate) async fn run(
         outputs: outputs?,
         output_bytes_max: OUTPUT_BYTES_MAX,
     };
-    let report = app.sessions.run(&caller.tenant, request).await?;
+    let report = match app.sessions.run(&caller.tenant, request).await? {
+        RunEnd::Done(report) => report,
+        RunEnd::Waits(sandbox, cell) => return waits(&app, &caller, &sandbox, &cell).await,
+    };
+    let held = report.held;
     let outputs = report.outputs.into_iter().map(|(path, read)| match read {
         Ok(bytes) => Output::content(path.to_string(), bytes),
         Err(error) => Output::failed(path.to_string(), error),
     });
-    Ok(Answer(RunReport::of_session(&report.cell, outputs.collect())).into_response())
+    let value = RunReport::of_session(&report.cell, outputs.collect());
+    long_answer(&app, &caller.tenant, Holding { value, _held: held }).await
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::wire::account::{ModelsToday, ServerStats, Stats};
+use super::wire::account::{ModelsToday, ServerStats, Stats, budget_uses};
 use crate::app::App;
 use crate::http::auth::Caller;
 use crate::http::json::Answer;
@@ -16,13 +16,14 @@ pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Response {
     let spent = app.prompts.spent_today(&caller.tenant);
     let server = || {
         let pool_ready = app.sessions.engine().ready_count();
-        ServerStats::new(&all, pool_ready, app.sessions.statistics().ended())
+        ServerStats::new(admission, pool_ready, app.sessions.statistics().ended())
     };
     let stats = Stats {
         sandboxes: own.sandboxes,
         cells_running: own.running,
         cells_queued: own.queued,
         quota: admission.quota().into(),
+        budgets: budget_uses(admission, Some(&caller.tenant)),
         queue_depth: all.queued,
         models_today: ModelsToday {
             requests: spent.requests,

@@ -19,12 +19,12 @@ pub(crate) mod service;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use silica_domain::{Limit, Limits};
-use silica_engine::{CellReport, Changes, HeadTail};
+use silica_engine::{CellReport, Changes};
 use silica_interpret::PromptAnswer;
 use silica_policy::Policy;
 use silica_store::Timestamp;
@@ -59,7 +59,7 @@ pub(crate) struct Base64(pub(crate) Vec<u8>);
 
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(&self.0))
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
     }
 }
 
@@ -97,13 +97,6 @@ pub(crate) fn promised(names: &'static [&'static str]) -> impl FnMut(&mut Schema
 /// Milliseconds, to the microsecond.
 pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// Returns what was kept of a stream as text.
-fn text(stream: &HeadTail) -> String {
-    let bytes = stream.clone().into_bytes();
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// A single run without a server.

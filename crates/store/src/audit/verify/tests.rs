@@ -80,7 +80,7 @@ fn records_out_of_their_place_are_found() {
         (
             "one put in at the end",
             "INSERT INTO audit
-             SELECT 11, time, kind, 'x9', tenant, sandbox, body, hash, randomblob(32)
+             SELECT 11, time, kind, 'x9', tenant, sandbox, body, hash, randomblob(32), code, code_at
              FROM audit WHERE seq = 10",
             Fault::Changed { seq: 11 },
         ),

@@ -47,11 +47,12 @@ T = TypeVar("T")
 class AsyncClient:
     """A connection to one server with one key.
 
-    `url` defaults to `SILICA_URL` or `http://127.0.0.1:8585`, `key` to `SILICA_KEY`. `timeout`, in
-    seconds, bounds requests that do not wait for code. `retries` bounds further attempts of a
-    request; only requests that are safe to repeat are attempted again. `transport` replaces the
-    httpx transport, for proxies and custom certificates. Raises `ValueError` if `url` is not an
-    http or https URL.
+    `url` defaults to `SILICA_URL` or `http://127.0.0.1:8585`, `key` to `SILICA_KEY`. The file
+    that `SILICA_CA` names holds certificates to trust besides those of the system. `timeout`,
+    in seconds, bounds requests that do not wait for code. `retries` bounds further attempts of
+    a request; only requests that are safe to repeat are attempted again. `transport` replaces
+    the httpx transport, for proxies and custom certificates. Raises `ValueError` if `url` is
+    not an http or https URL.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class AsyncClient:
             outputs=outputs,
             policy=policy,
         )
-        result: Run = await self.carry_out(flows.run(build, files))
+        result: Run = await self.carry_out(flows.run(build, files, outputs))
         return result
 
     async def interpret(

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class AsyncFiles:
     """The files of one sandbox.
 
-    Paths are absolute or relative to `/workspace`, and must be in `/workspace`, `/home/user` or
-    `/tmp`. Links are never followed. Methods raise `NotFound` if a path does not exist, `Refused`
+    Paths are absolute or relative to `/workspace`. Files are changed in `/workspace`, `/home/user`
+    and `/tmp`, where no link is followed. Any other path can be listed and read: a process in the
+    sandbox does it, with its rights. Methods raise `NotFound` if a path does not exist, `Refused`
     for links, FIFOs, sockets and devices, and `DiskFull` if the sandbox has no space left.
     """
 

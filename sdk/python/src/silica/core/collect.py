@@ -59,6 +59,11 @@ class Hooks:
     error: OnError = None
     approval: OnApproval = None
 
+    def names(self) -> frozenset[str]:
+        """Returns the names of the events that have a callback."""
+        names = ("stdout", "stderr", "result", "error")
+        return frozenset(name for name in names if getattr(self, name))
+
     def notify(self, event: CellEvent | CommandEvent) -> Flow[None]:
         """Calls the callback for an event, if there is one."""
         if isinstance(event, Stdout) and self.stdout:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Union
@@ -41,7 +41,7 @@ from silica.events import (
     fields_of,
 )
 from silica.interpretation import Interpretation
-from silica.models import CommandResult, Entry, Execution, Shared
+from silica.models import CommandResult, Entry, Execution, Run, Shared
 
 if TYPE_CHECKING:
     from silica.core.call import Call, Source
@@ -71,7 +71,8 @@ def run_code(sandbox: str, code: str, options: CellOptions, hooks: Hooks) -> Flo
     stop = partial(requests.interrupt_cell, sandbox)
     last = yield from _watch(follower, begin, hooks, collected, stop)
     if not isinstance(last, Done):
-        return (yield from send(requests.get_cell(sandbox, follower.id)))
+        execution = yield from send(requests.get_cell(sandbox, follower.id))
+        return replace(execution, heard=hooks.names())
     execution = replace(
         last.execution,
         stdout=collected.stdout.text,
@@ -79,7 +80,8 @@ def run_code(sandbox: str, code: str, options: CellOptions, hooks: Hooks) -> Flo
         results=collected.results,
     )
     asked = requests.get_cell(sandbox, follower.id)
-    return (yield from _as_kept(execution, collected, asked))
+    kept = yield from _as_kept(execution, collected, asked)
+    return replace(kept, heard=hooks.names())
 
 
 def cell_events(sandbox: str, cell: str, after: int) -> Flow[None]:
@@ -196,9 +198,29 @@ def create_sandbox(
     return (yield from send(build(inputs=(yield from _contents(inputs)))))
 
 
-def run(build: Callable[..., Call[Any]], files: Mapping[str, Given] | None) -> Flow[Any]:
-    """Runs code once; reads the files that are local."""
-    return (yield from send(build(files=(yield from _contents(files)))))
+def run(
+    build: Callable[..., Call[Any]],
+    files: Mapping[str, Given] | None,
+    outputs_wanted: Sequence[str] | None,
+) -> Flow[Any]:
+    """Runs code once; reads the files that are local. Waits for a person who has to approve it."""
+    result = yield from send(build(files=(yield from _contents(files))))
+    if result.done or result.sandbox is None:
+        return result
+    sandbox = result.sandbox
+    cell = yield from wait_cell(sandbox, result.id, None)
+    outputs: dict[str, bytes] = {}
+    missing: dict[str, str] = {}
+    for path in outputs_wanted or ():
+        try:
+            outputs[path] = yield from send(requests.read_file(sandbox, path, None, None))
+        except SilicaError as error:
+            missing[path] = str(error)
+    # Its time would end it, too.
+    with suppress(SilicaError):
+        yield from send(requests.delete_sandbox(sandbox))
+    known = {part.name: getattr(cell, part.name) for part in fields(cell)}
+    return Run(**known, outputs=outputs, missing=missing)
 
 
 def list_sandboxes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -66,7 +67,7 @@ class Settings:
         """Returns the arguments for either httpx transport."""
         return {
             # Loading the certificates takes longer than many cells, and only TLS needs them.
-            "verify": self.url.startswith("https://"),
+            "verify": self._trust() if self.url.startswith("https://") else False,
             "limits": httpx.Limits(
                 max_connections=CONNECTIONS_MAX,
                 max_keepalive_connections=CONNECTIONS_MAX,
@@ -74,6 +75,20 @@ class Settings:
             ),
             "socket_options": socket_options(),
         }
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        """Returns the certificates to trust: those of the system and of `SILICA_CA`."""
+        path = os.environ.get("SILICA_CA")
+        if not path:
+            return True
+        context = ssl.create_default_context()
+        try:
+            context.load_verify_locations(cafile=path)
+        except OSError as error:  # A file without certificates is an `ssl.SSLError`, which is one.
+            raise ValueError(
+                f"SILICA_CA names {path!r}, which cannot be read as PEM certificates: {error}"
+            ) from error
+        return context
 
     def request_arguments(self, call: Call[object]) -> dict[str, Any]:
         """Returns the arguments of `build_request`, except a body that is a `Source`."""
@@ -100,6 +115,11 @@ class Settings:
     def translated(self, error: httpx.HTTPError) -> SilicaError:
         """Returns the exception of this package for one of httpx."""
         words = str(error) or type(error).__name__
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            return CannotConnect(
+                f"the certificate of {self.url} is not trusted ({words}); if the server signs its "
+                "own certificate, set SILICA_CA to the file of it"
+            )
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
             return CannotConnect(
                 f"cannot connect to {self.url} ({words}); start the server with `silica serve`, or "

@@ -4,11 +4,11 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 use silica_domain::{Bundle, Payload};
 
-use super::{line, output, result};
+use super::{ResultLine, line, output};
 
-fn written(value: &serde_json::Value) -> String {
+fn written<T: serde::Serialize>(value: &T) -> String {
     let mut chunk = Vec::new();
-    line(&mut chunk, value);
+    line(&mut chunk, value).unwrap();
     String::from_utf8(chunk).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn no_byte_is_above_127_and_nothing_is_lost() {
 #[test]
 fn output_has_a_moment() {
     let mut chunk = Vec::new();
-    output(&mut chunk, "stdout", &silica_sessions::OutputText::Utf8("x\n".into()));
+    output(&mut chunk, "stdout", &silica_sessions::OutputText::Utf8("x\n".into())).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&chunk).unwrap();
     assert_eq!((&value["type"], &value["text"]), (&json!("stdout"), &json!("x\n")));
     assert!(value["timestamp"].as_str().unwrap().ends_with('Z'), "{value}");
@@ -35,7 +35,7 @@ fn check(main: bool, payloads: &[(&str, &[u8])], expected: &Expect) {
         .iter()
         .map(|(mime, data)| Payload { mime: (*mime).to_owned(), data: data.to_vec() })
         .collect();
-    expected.assert_eq(&written(&result(&Bundle { main, payloads, metadata: String::new() })));
+    expected.assert_eq(&written(&ResultLine(&Bundle { main, payloads, metadata: String::new() })));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn results_are_told_by_their_kind() {
 fn texts_lose_their_quotes() {
     for (shown, plain) in [("'a'", "a"), ("\"it's\"", "it's"), ("'", "'"), ("'a", "'a"), ("1", "1")]
     {
-        let found = super::unquoted(shown.into());
+        let found = super::unquoted(shown);
         assert_eq!(found, json!(plain), "{shown}");
     }
 }

@@ -1,11 +1,12 @@
 //! The events of a command as a stream of Connect: its start, its output, its end.
 
+use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use axum::http::HeaderMap;
+use axum::http::{Extensions, HeaderMap};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +16,9 @@ use silica_sessions::{
 };
 
 use super::super::access::header;
+use super::super::error::SANDBOX_ENDED;
 use super::super::frames;
+use crate::http::break_off::BreakOff;
 
 /// How long a stream is silent before a keep-alive message, unless the client asks for another time.
 const PING: Duration = Duration::from_secs(90);
@@ -23,18 +26,31 @@ const PING: Duration = Duration::from_secs(90);
 /// How much is put into one write.
 const CHUNK_BYTES: usize = 128 * 1024;
 
+/// What a stream needs of its request.
+pub(super) struct StreamRequest {
+    pub(super) headers: HeaderMap,
+    pub(super) extensions: Extensions,
+}
+
 /// Streams a command from the position of its reader.
 pub(super) fn stream(
     command: Arc<Command>,
     reader: LogReader,
-    headers: &HeaderMap,
+    request: &StreamRequest,
     deadline: Option<Instant>,
 ) -> Response {
-    let stream =
-        CommandStream { command, reader, ping: ping(headers), deadline, stage: Stage::Start };
+    let StreamRequest { headers, extensions } = request;
+    let stream = CommandStream {
+        command,
+        reader,
+        ping: ping(headers),
+        deadline,
+        stage: Stage::Start,
+        break_off: BreakOff::of(extensions),
+    };
     let pieces = futures_util::stream::unfold(stream, |mut stream| async move {
         let piece = stream.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), stream))
+        Some((piece, stream))
     });
     frames::stream(pieces)
 }
@@ -50,6 +66,8 @@ pub(in super::super) fn ping(headers: &HeaderMap) -> Duration {
 enum Stage {
     Start,
     Middle,
+    /// The sandbox has ended: the connection is closed in the middle of the response.
+    Broken,
     Over,
 }
 
@@ -59,6 +77,7 @@ struct CommandStream {
     ping: Duration,
     deadline: Option<Instant>,
     stage: Stage,
+    break_off: BreakOff,
 }
 
 /// What a stream waited for.
@@ -69,10 +88,11 @@ enum Next {
 }
 
 impl CommandStream {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
         let mut chunk = Vec::new();
         match self.stage {
             Stage::Over => return None,
+            Stage::Broken => {}
             Stage::Start => {
                 self.stage = Stage::Middle;
                 event(&mut chunk, &json!({"start": {"pid": self.command.process_id()}}));
@@ -92,7 +112,11 @@ impl CommandStream {
         {
             self.write(&mut chunk, read);
         }
-        Some(chunk.into())
+        if chunk.is_empty() && self.stage == Stage::Broken {
+            self.stage = Stage::Over;
+            return Some(Err(self.break_off.error(SANDBOX_ENDED).await));
+        }
+        Some(Ok(chunk.into()))
     }
 
     async fn wait(&mut self) -> Next {
@@ -133,44 +157,57 @@ impl CommandStream {
         }
     }
 
-    fn finish(&self, chunk: &mut Vec<u8>) {
+    fn finish(&mut self, chunk: &mut Vec<u8>) {
         let outcome = match self.command.phase() {
             CommandPhase::Done(end) => end.outcome,
             // The last event follows the end, so this is a sandbox that died.
             CommandPhase::Running => CommandOutcome::SandboxDied,
         };
         match ending(outcome) {
-            Ok(end) => {
+            Ending::Event(end) => {
                 event(chunk, &json!({"end": end}));
                 frames::end(chunk);
             }
-            Err(error) => frames::failed(chunk, &error),
+            Ending::Error(error) => frames::failed(chunk, &error),
+            Ending::Broken => self.stage = Stage::Broken,
         }
     }
 }
 
+/// How a stream ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ending {
+    /// With the end of the command.
+    Event(Value),
+    /// With an error in the last frame.
+    Error(Value),
+    /// With the connection, as E2B's proxy closes it. Clients then ask whether the sandbox is live.
+    Broken,
+}
+
 /// Renders an end in the words of Go, as E2B does.
-fn ending(outcome: CommandOutcome) -> Result<Value, Value> {
+fn ending(outcome: CommandOutcome) -> Ending {
     match outcome {
         CommandOutcome::Exited(0) => {
-            Ok(json!({"exitCode": 0, "exited": true, "status": "exit status 0"}))
+            Ending::Event(json!({"exitCode": 0, "exited": true, "status": "exit status 0"}))
         }
         CommandOutcome::Exited(code) => {
             let status = format!("exit status {code}");
-            Ok(json!({"exitCode": code, "exited": true, "status": status, "error": status}))
+            let end = json!({"exitCode": code, "exited": true, "status": status, "error": status});
+            Ending::Event(end)
         }
         CommandOutcome::Killed(signal) => {
             let status = signal_words(signal);
-            Ok(json!({"exitCode": -1, "exited": false, "status": status, "error": status}))
+            let end = json!({"exitCode": -1, "exited": false, "status": status, "error": status});
+            Ending::Event(end)
         }
         CommandOutcome::OutOfMemory(code) => {
             let (status, error) = (format!("exit status {code}"), "out of memory");
-            Ok(json!({"exitCode": code, "exited": true, "status": status, "error": error}))
+            let end = json!({"exitCode": code, "exited": true, "status": status, "error": error});
+            Ending::Event(end)
         }
-        CommandOutcome::TimedOut => Err(too_late()),
-        CommandOutcome::SandboxDied => {
-            Err(json!({"code": "unavailable", "message": "The sandbox was not found"}))
-        }
+        CommandOutcome::TimedOut => Ending::Error(too_late()),
+        CommandOutcome::SandboxDied => Ending::Broken,
     }
 }
 

@@ -40,6 +40,7 @@ fn meaning(code: Code) -> &'static str {
             "no such conversation, another key's, or its sandbox has ended"
         }
         Code::MethodNotAllowed => "the route does not support that method",
+        Code::RequestTimeout => "no byte of the body arrived for 30 seconds",
         Code::TooLarge => "a body, file or listing that is larger than is allowed",
         Code::Conflict => "the file exists, the directory is not empty, a move into itself",
         Code::SandboxEnded => "the sandbox was there and has ended; the detail says why",
@@ -57,6 +58,7 @@ fn meaning(code: Code) -> &'static str {
         Code::QueueFull => "too many cells wait; Retry-After says when to come back",
         Code::BudgetSpent => "the key's budget for models; Retry-After says when there is more",
         Code::Internal => "the server failed; its log has the request's id",
+        Code::Starting => "the server is not ready yet; the message says what it waits for",
         Code::ShuttingDown => "the server is going down; Retry-After says when to come back",
         Code::StoreUnavailable => "what is to be done cannot be recorded, so it is not done",
         Code::CannotCreate => "the sandbox or process could not be made; the log says why",

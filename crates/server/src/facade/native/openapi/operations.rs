@@ -49,10 +49,14 @@ fn run() -> Vec<Operation> {
         operation("post", "/v1/run", "run", "Run code in a sandbox of its own")
             .about(
                 "Makes a sandbox, writes the files, runs the code, reads the outputs and ends the \
-                 sandbox. Code that fails is an answer and not an error: look at `outcome`.",
+                 sandbox. Code that fails is an answer and not an error: look at `outcome`. Code that \
+                 a person must approve is waited for 20 seconds. Then the answer is 202 with the \
+                 approval and, in `Location`, the cell: fetch it with `wait`, and files from the \
+                 sandbox, until five minutes after its end.",
             )
             .body::<run::RunBody>()
             .answers::<wire::run::RunReport>(200, "The result")
+            .answers::<wire::run::RunReport>(202, "The run, which waits for a person")
             .fails(&MAKING)
             .fails(&files)
             .fails(&[Code::PolicyBlocked]),

@@ -154,7 +154,7 @@ impl Operation {
     /// A JSON body.
     pub(super) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(Body::Json(schema_of::<T>()));
-        self.fails(&[Code::BadRequest, Code::TooLarge])
+        self.fails(&[Code::BadRequest, Code::RequestTimeout, Code::TooLarge])
     }
 
     /// A body of bytes.

@@ -18,7 +18,7 @@ use crate::facade::native::{
 };
 use crate::http::problem::Code;
 
-const CONTRACT: &str = include_str!("../../../../../../docs/api.md");
+const CONTRACT: &str = include_str!("../../../../../../docs/reference/api.md");
 
 /// Every operation with its method and path.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {

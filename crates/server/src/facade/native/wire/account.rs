@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use silica_sessions::{Load, Quota};
+use silica_sessions::{Admission, Quota, Resource};
+use silica_store::Tenant;
 use silica_store::audit::Verdict;
 use silica_store::keys::KeyRecord;
 
@@ -62,6 +63,8 @@ pub(crate) struct Stats {
     pub(crate) cells_queued: usize,
     /// What a key may use
     pub(crate) quota: QuotaShown,
+    /// What this key holds, by resource: `in_flight_bytes`, `kept_bytes`, `transfers`, `connections`
+    pub(crate) budgets: BudgetUses,
     /// Cells of all keys that wait
     pub(crate) queue_depth: usize,
     /// Use of models today (UTC)
@@ -95,6 +98,9 @@ pub(crate) struct QuotaShown {
     /// Bytes of output in a minute
     #[schemars(with = "f64")]
     output_bytes_per_minute: u64,
+    /// Bytes of records in a minute
+    #[schemars(with = "f64")]
+    audit_bytes_per_minute: u64,
     /// Processor time in a minute
     #[schemars(with = "f64")]
     cpu_seconds_per_minute: u64,
@@ -110,9 +116,36 @@ impl From<&Quota> for QuotaShown {
             request_burst: quota.request_burst,
             upload_bytes_per_minute: quota.upload_bytes_per_minute,
             output_bytes_per_minute: quota.output_bytes_per_minute,
+            audit_bytes_per_minute: quota.audit_bytes_per_minute,
             cpu_seconds_per_minute: quota.cpu_seconds_per_minute,
         }
     }
+}
+
+/// How much of a resource is held
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, transform = promised(&["held", "most"]))]
+pub(crate) struct BudgetUse {
+    /// What is held now
+    held: u64,
+    /// The most that may be held
+    most: u64,
+}
+
+/// Budgets, by resource
+pub(crate) type BudgetUses = BTreeMap<&'static str, BudgetUse>;
+
+/// Renders what a key holds of its budgets, or what all keys hold of the server's.
+pub(crate) fn budget_uses(admission: &Admission, tenant: Option<&Tenant>) -> BudgetUses {
+    let budget = match tenant {
+        Some(_) => &admission.quota().budget,
+        None => &admission.capacity().budget,
+    };
+    let used = |resource: &Resource| {
+        let held = admission.held(tenant, *resource);
+        (resource.name(), BudgetUse { held, most: budget.of(*resource) })
+    };
+    Resource::ALL.iter().map(used).collect()
 }
 
 /// Use of models today (UTC)
@@ -141,16 +174,24 @@ pub(crate) struct ServerStats {
     pool_ready: usize,
     /// Sandboxes that ended, by reason
     sandboxes_ended: BTreeMap<&'static str, u64>,
+    /// What all keys together hold, by resource
+    budgets: BudgetUses,
 }
 
 impl ServerStats {
     /// Renders the load of the whole server.
-    pub(crate) fn new(all: &Load, pool_ready: usize, ended: BTreeMap<&'static str, u64>) -> Self {
+    pub(crate) fn new(
+        admission: &Admission,
+        pool_ready: usize,
+        ended: BTreeMap<&'static str, u64>,
+    ) -> Self {
+        let all = admission.load(None);
         Self {
             sandboxes: all.sandboxes,
             cells_running: all.running,
             pool_ready,
             sandboxes_ended: ended,
+            budgets: budget_uses(admission, None),
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Cells and their results.
+//!
+//! Output and results are not copied: a long response is written while its client reads it, and there may be many.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use silica_domain::{Limit, Limits, Outcome};
 use silica_engine::CellReport;
@@ -9,8 +14,9 @@ use silica_sessions::{CellPhase, KernelState};
 
 use super::approval::CellApproval;
 use super::finding::{Finding, findings};
-use super::{Base64, Detail, Moment, millis, promised, text};
+use super::{Detail, Moment, millis, promised};
 use crate::facade::limits::field;
+use crate::http::payload::{JsonText, KeptText, LossyText, PayloadValue};
 
 /// A cell: code that is run in a kernel
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,7 +26,7 @@ use crate::facade::limits::field;
     "results": [], "text": null, "error": null,
     "files": {"created": [], "changed": [], "removed": [], "truncated": false},
     "duration_ms": 1.2, "limits_hit": [],
-    "truncated": {"stdout": 0, "stderr": 0, "results": 0},
+    "truncated": {"stdout": 0, "stderr": 0, "results": 0, "by_budget": false},
     "usage": {"cpu_ms": 1.0, "memory_peak_bytes": 5_992_448},
     "kernel_state": "ready", "lost": null,
 }]))]
@@ -29,6 +35,10 @@ pub(crate) struct Cell {
     pub(super) request: CellRequest,
     #[serde(flatten)]
     pub(super) end: Option<CellEnd>,
+    /// Has the output counted for its key until the response is written.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(super) _counted: Option<Arc<silica_sessions::CellEnd>>,
 }
 
 /// What is known of a cell before it ends.
@@ -74,17 +84,18 @@ pub(super) struct CellEnd {
     /// Standard output, with a mark where bytes were left out
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    stdout: Option<String>,
+    stdout: Option<KeptText>,
     /// Standard error, with a mark where bytes were left out
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    stderr: Option<String>,
+    stderr: Option<KeptText>,
     /// The results, in order
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Bundle>")]
     results: Option<Vec<Bundle>>,
     /// The text of the main result
-    text: Option<String>,
+    #[schemars(with = "Option<String>")]
+    text: Option<MainText>,
     /// The exception that ended it
     error: Option<CellError>,
     /// Files that it created, changed and removed
@@ -110,10 +121,54 @@ pub(crate) struct Bundle {
     /// Whether it is the value of the last expression
     main: bool,
     /// By MIME type: text as text, JSON as JSON, everything else in base 64
-    data: Map<String, Value>,
+    #[schemars(with = "Map<String, Value>")]
+    data: BundleData,
     /// By MIME type: sizes of pictures, the rows of a table that were cut off, and the like
     #[schemars(with = "Map<String, Value>")]
-    metadata: Value,
+    metadata: BundleMetadata,
+}
+
+/// The payloads of a result, by MIME type.
+#[derive(Debug)]
+struct BundleData(Arc<silica_domain::Bundle>);
+
+impl Serialize for BundleData {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let payloads = self.0.payloads.iter();
+        serializer.collect_map(payloads.map(|payload| (&payload.mime, PayloadValue(payload))))
+    }
+}
+
+/// The metadata of a result.
+#[derive(Debug)]
+struct BundleMetadata(Arc<silica_domain::Bundle>);
+
+impl Serialize for BundleMetadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = JsonText(&self.0.metadata);
+        if text.is_valid() {
+            text.serialize(serializer)
+        } else {
+            serializer.serialize_map(Some(0))?.end()
+        }
+    }
+}
+
+/// The text of a result.
+#[derive(Debug)]
+struct MainText(Arc<silica_domain::Bundle>);
+
+impl MainText {
+    fn of(results: &[Arc<silica_domain::Bundle>]) -> Option<Self> {
+        let main = results.iter().find(|result| result.main)?;
+        main.get("text/plain").map(|_| Self(Arc::clone(main)))
+    }
+}
+
+impl Serialize for MainText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&LossyText(self.0.get("text/plain").unwrap_or_default()))
+    }
 }
 
 /// An exception
@@ -170,6 +225,8 @@ struct Truncated {
     stderr: u64,
     /// Results
     results: u64,
+    /// Whether the budget `kept_bytes` of the key had no room for what was left out
+    by_budget: bool,
 }
 
 /// Resources that a cell used
@@ -200,12 +257,13 @@ impl Cell {
     /// Renders a cell as far as it has come.
     pub(crate) fn new(cell: &silica_sessions::Cell, detail: Detail) -> Self {
         let phase = cell.phase();
-        let (state, end) = match &phase {
+        let (state, counted) = match phase {
             CellPhase::AwaitingApproval => ("awaiting_approval", None),
             CellPhase::Queued => ("queued", None),
             CellPhase::Running => ("running", None),
-            CellPhase::Done(end) => ("done", Some(CellEnd::of_cell(end, detail))),
+            CellPhase::Done(end) => ("done", Some(end)),
         };
+        let end = counted.as_ref().map(|end| CellEnd::of_cell(end, detail));
         let checked = &cell.checked;
         let has_findings = !checked.report.findings.is_empty();
         let request = CellRequest {
@@ -217,7 +275,7 @@ impl Cell {
             findings: has_findings.then(|| findings(&checked.report)),
             approval: cell.approval().as_deref().map(CellApproval::from),
         };
-        Self { request, end }
+        Self { request, end, _counted: counted }
     }
 }
 
@@ -253,8 +311,6 @@ impl CellEnd {
         setting: fn(Limit) -> &'static str,
     ) -> Self {
         let is_full = detail == Detail::Full;
-        let main = report.results.iter().find(|result| result.main);
-        let main = main.and_then(|main| main.get("text/plain"));
         let hit = |hit: &silica_domain::LimitHit| LimitHit {
             limit: hit.limit.name(),
             message: hit.message(setting(hit.limit)),
@@ -263,10 +319,10 @@ impl CellEnd {
             outcome: Outcome::name(report.outcome),
             exit_code: report.outcome.exit_code(),
             message: report.outcome.explain(limits, setting),
-            stdout: is_full.then(|| text(&report.stdout)),
-            stderr: is_full.then(|| text(&report.stderr)),
-            results: is_full.then(|| report.results.iter().map(|it| (&**it).into()).collect()),
-            text: main.map(|text| String::from_utf8_lossy(text).into_owned()),
+            stdout: is_full.then(|| KeptText(Arc::clone(&report.stdout))),
+            stderr: is_full.then(|| KeptText(Arc::clone(&report.stderr))),
+            results: is_full.then(|| report.results.iter().map(Bundle::from).collect()),
+            text: MainText::of(&report.results),
             error: report.error.as_ref().map(CellError::from),
             files: files.into(),
             duration_ms: millis(report.duration),
@@ -275,6 +331,7 @@ impl CellEnd {
                 stdout: report.stdout.left_out(),
                 stderr: report.stderr.left_out(),
                 results: report.results_left_out,
+                by_budget: report.keeping_refused,
             },
             usage: CellUsage {
                 cpu_ms: report.cpu.map(millis),
@@ -286,22 +343,10 @@ impl CellEnd {
     }
 }
 
-impl From<&silica_domain::Bundle> for Bundle {
-    fn from(bundle: &silica_domain::Bundle) -> Self {
-        let mut data = Map::new();
-        for payload in &bundle.payloads {
-            let value = match std::str::from_utf8(&payload.data) {
-                Ok(text) if payload.is_textual() && payload.mime.ends_with("json") => {
-                    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
-                }
-                Ok(text) if payload.is_textual() => Value::String(text.to_owned()),
-                _ => serde_json::to_value(Base64(payload.data.clone())).unwrap_or_default(),
-            };
-            data.insert(payload.mime.clone(), value);
-        }
-        let metadata =
-            serde_json::from_str(&bundle.metadata).unwrap_or_else(|_| Value::Object(Map::new()));
-        Self { main: bundle.main, data, metadata }
+impl From<&Arc<silica_domain::Bundle>> for Bundle {
+    fn from(bundle: &Arc<silica_domain::Bundle>) -> Self {
+        let data = BundleData(Arc::clone(bundle));
+        Self { main: bundle.main, data, metadata: BundleMetadata(Arc::clone(bundle)) }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Commands.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+use silica_engine::HeadTail;
 use silica_sessions::CommandPhase;
 
-use super::{Detail, Moment, millis, promised, text};
+use super::{Detail, Moment, millis, promised};
+use crate::http::payload::KeptText;
 
 /// A command
 #[derive(Debug, Serialize, JsonSchema)]
@@ -12,7 +16,7 @@ use super::{Detail, Moment, millis, promised, text};
     "id": "p1", "command": "echo hi", "process_id": 7,
     "created_at": "2026-01-01T00:00:00.000000Z", "state": "done", "outcome": "exited",
     "exit_code": 0, "signal": null, "duration_ms": 2.5, "stdout": "hi\n", "stderr": "",
-    "truncated": {"stdout": 0, "stderr": 0},
+    "truncated": {"stdout": 0, "stderr": 0, "by_budget": false},
 }]))]
 #[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 pub(crate) struct Command {
@@ -31,6 +35,10 @@ pub(crate) struct Command {
     state: &'static str,
     #[serde(flatten)]
     end: Option<CommandEnd>,
+    /// Has the output counted for its key until the response is written.
+    #[serde(skip)]
+    #[schemars(skip)]
+    _counted: Option<Arc<silica_sessions::CommandEnded>>,
 }
 
 /// The result of a command.
@@ -48,11 +56,11 @@ struct CommandEnd {
     /// Standard output, with a mark where bytes were left out
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    stdout: Option<String>,
+    stdout: Option<KeptText>,
     /// Standard error, with a mark where bytes were left out
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    stderr: Option<String>,
+    stderr: Option<KeptText>,
     /// How much was left out
     truncated: TruncatedOutput,
 }
@@ -65,29 +73,16 @@ struct TruncatedOutput {
     stdout: u64,
     /// Bytes of standard error
     stderr: u64,
+    /// Whether the budget `kept_bytes` of the key had no room for what was left out
+    by_budget: bool,
 }
 
 impl Command {
     /// Renders a command as far as it has come.
     pub(crate) fn of(command: &silica_sessions::Command, detail: Detail) -> Self {
-        let is_full = detail == Detail::Full;
-        let (state, end) = match command.phase() {
+        let (state, counted) = match command.phase() {
             CommandPhase::Running => ("running", None),
-            CommandPhase::Done(end) => {
-                let end = CommandEnd {
-                    outcome: end.outcome.name(),
-                    exit_code: end.outcome.exit_code(),
-                    signal: end.outcome.signal(),
-                    duration_ms: millis(end.duration),
-                    stdout: is_full.then(|| text(&end.stdout)),
-                    stderr: is_full.then(|| text(&end.stderr)),
-                    truncated: TruncatedOutput {
-                        stdout: end.stdout.left_out(),
-                        stderr: end.stderr.left_out(),
-                    },
-                };
-                ("done", Some(end))
-            }
+            CommandPhase::Done(end) => ("done", Some(end)),
         };
         Self {
             id: command.id.to_string(),
@@ -95,7 +90,28 @@ impl Command {
             process_id: command.process_id(),
             created_at: Moment(command.created_at),
             state,
-            end,
+            end: counted.as_deref().map(|end| CommandEnd::new(end, detail)),
+            _counted: counted,
+        }
+    }
+}
+
+impl CommandEnd {
+    fn new(end: &silica_sessions::CommandEnded, detail: Detail) -> Self {
+        let shown =
+            |stream: &Arc<HeadTail>| (detail == Detail::Full).then(|| KeptText(Arc::clone(stream)));
+        Self {
+            outcome: end.outcome.name(),
+            exit_code: end.outcome.exit_code(),
+            signal: end.outcome.signal(),
+            duration_ms: millis(end.duration),
+            stdout: shown(&end.stdout),
+            stderr: shown(&end.stderr),
+            truncated: TruncatedOutput {
+                stdout: end.stdout.left_out(),
+                stderr: end.stderr.left_out(),
+                by_budget: end.keeping_refused,
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Answers to prompts, and the events on the way to them.
 
 use std::borrow::Cow;
+use std::io;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -146,7 +147,7 @@ impl From<&PromptAnswer> for Interpretation {
             answer: answered.text.clone(),
             rounds: answered.attempts.len(),
             attempts: answered.attempts.iter().map(Attempt::from).collect(),
-            results: results.map(|bundle| (&**bundle).into()).collect(),
+            results: results.map(Bundle::from).collect(),
             files: answered.files.iter().map(OutputFile::from).collect(),
             usage: ModelUsage {
                 model: answered.model.clone(),
@@ -268,26 +269,26 @@ struct RepairEvent<'a> {
     reason: &'a str,
 }
 
-/// Appends an event.
-pub(crate) fn write(chunk: &mut Vec<u8>, happened: &PromptEvent) {
+/// Writes an event.
+pub(crate) fn write(chunk: &mut dyn io::Write, happened: &PromptEvent) -> io::Result<()> {
     match happened {
         PromptEvent::Asking(request) => {
-            event(chunk, None, "asking", &AskingEvent { request: *request });
+            event(chunk, None, "asking", &AskingEvent { request: *request })
         }
         PromptEvent::Delta(Delta::Text(text)) => event(chunk, None, "text", &TextEvent { text }),
         PromptEvent::Delta(Delta::Input(text)) => event(chunk, None, "input", &TextEvent { text }),
         PromptEvent::Code(code) => event(chunk, None, "code", &CodeEvent { code }),
         PromptEvent::Checked(report) => {
             let verdict = report.verdict.name();
-            event(chunk, None, "check", &CheckEvent { verdict, findings: findings(report) });
+            event(chunk, None, "check", &CheckEvent { verdict, findings: findings(report) })
         }
         PromptEvent::Running => event(chunk, None, "running", &RunningEvent {}),
         PromptEvent::Approval(id) => {
-            event(chunk, None, "approval", &ApprovalEvent { approval: id });
+            event(chunk, None, "approval", &ApprovalEvent { approval: id })
         }
         PromptEvent::Stdout(text) => event(chunk, None, "stdout", &TextEvent { text }),
         PromptEvent::Stderr(text) => event(chunk, None, "stderr", &TextEvent { text }),
-        PromptEvent::Result(bundle) => event(chunk, None, "result", &Bundle::from(&**bundle)),
+        PromptEvent::Result(bundle) => event(chunk, None, "result", &Bundle::from(bundle)),
         PromptEvent::Error(error) => event(chunk, None, "error", &CellError::from(&**error)),
         PromptEvent::Ran(outcome) => event(chunk, None, "ran", &RanEvent { outcome }),
         PromptEvent::Repair(reason) => event(chunk, None, "repair", &RepairEvent { reason }),

@@ -1,5 +1,7 @@
 //! Single runs, of `POST /v1/run` and of `silica run --json`.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use silica_sessions::KernelState;
@@ -15,12 +17,20 @@ pub(crate) struct RunReport {
     request: CellRequest,
     #[serde(flatten)]
     end: Option<CellEnd>,
+    /// The sandbox of a run that waits for a person, from which its result can be fetched
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    sandbox: Option<String>,
     /// The files that were asked for
     outputs: Vec<Output>,
     /// The containment of the sandbox; from `silica run` only
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Containment")]
     containment: Option<Containment>,
+    /// Has the output counted for its key until the response is written.
+    #[serde(skip)]
+    #[schemars(skip)]
+    _counted: Option<Arc<silica_sessions::CellEnd>>,
 }
 
 /// A file that was asked for
@@ -64,8 +74,13 @@ impl Output {
 impl RunReport {
     /// Renders a run on a server.
     pub(crate) fn of_session(cell: &silica_sessions::Cell, outputs: Vec<Output>) -> Self {
-        let Cell { request, end } = Cell::new(cell, Detail::Full);
-        Self { request, end, outputs, containment: None }
+        let Cell { request, end, _counted: counted } = Cell::new(cell, Detail::Full);
+        Self { request, end, sandbox: None, outputs, containment: None, _counted: counted }
+    }
+
+    /// Renders a run that waits for a person, in this sandbox.
+    pub(crate) fn of_waiting(cell: &silica_sessions::Cell, sandbox: String) -> Self {
+        Self { sandbox: Some(sandbox), ..Self::of_session(cell, Vec::new()) }
     }
 
     /// Renders a run without a server.
@@ -81,8 +96,10 @@ impl RunReport {
         Self {
             request,
             end: Some(end),
+            sandbox: None,
             outputs: outputs.collect(),
             containment: Some(run.containment.into()),
+            _counted: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use silica_domain::Enforcement;
 use silica_sessions::{EndReason, KernelInfo, SessionInfo, UsageSample};
 use silica_store::sandboxes::SandboxRecord;
 
+use super::account::BudgetUses;
 use super::{Moment, promised};
 use crate::facade::limits::SandboxLimits;
 
@@ -69,8 +70,8 @@ struct SandboxFacts {
     cells_run: Option<u64>,
     /// Its kernels; none if it has ended
     kernels: Vec<Kernel>,
-    /// Why it ended: `deleted`, `expired`, `idle`, `max_cells`, `out_of_memory`, `died`, `shutdown`, or
-    /// words if it was lost
+    /// Why it ended: `deleted`, `expired`, `idle`, `max_cells`, `out_of_memory`, `died`, `revoked`,
+    /// `shutdown`, or words if it was lost
     end_reason: Option<String>,
     /// When it ended
     ended_at: Option<Moment>,
@@ -310,6 +311,8 @@ impl WatchedSandbox {
 pub(crate) struct WatchedSandboxList {
     /// When this was the case
     pub(crate) at: Moment,
+    /// What all keys together hold, by resource
+    pub(crate) budgets: BudgetUses,
     /// Every live sandbox, by id
     pub(crate) sandboxes: Vec<WatchedSandbox>,
 }

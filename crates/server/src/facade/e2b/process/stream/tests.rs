@@ -3,29 +3,32 @@
 use serde_json::json;
 use silica_sessions::CommandOutcome;
 
-use super::ending;
+use super::{Ending, ending};
 
 #[test]
 fn ends_are_told_as_go_tells_them() {
     let check = |outcome, expected| assert_eq!(ending(outcome), expected, "{outcome:?}");
     check(
         CommandOutcome::Exited(0),
-        Ok(json!({"exitCode": 0, "exited": true, "status": "exit status 0"})),
+        Ending::Event(json!({"exitCode": 0, "exited": true, "status": "exit status 0"})),
     );
     let three = "exit status 3";
     check(
         CommandOutcome::Exited(3),
-        Ok(json!({"exitCode": 3, "exited": true, "status": three, "error": three})),
+        Ending::Event(json!({"exitCode": 3, "exited": true, "status": three, "error": three})),
     );
     let killed = "signal: killed";
     check(
         CommandOutcome::Killed(9),
-        Ok(json!({"exitCode": -1, "exited": false, "status": killed, "error": killed})),
+        Ending::Event(json!({"exitCode": -1, "exited": false, "status": killed, "error": killed})),
     );
     check(
         CommandOutcome::TimedOut,
-        Err(json!({"code": "deadline_exceeded", "message": "context deadline exceeded"})),
+        Ending::Error(json!({"code": "deadline_exceeded", "message": "context deadline exceeded"})),
     );
-    assert_eq!(ending(CommandOutcome::SandboxDied).unwrap_err()["code"], "unavailable");
-    assert_eq!(ending(CommandOutcome::OutOfMemory(137)).unwrap()["error"], "out of memory");
+    check(CommandOutcome::SandboxDied, Ending::Broken);
+    let memory = json!({
+        "exitCode": 137, "exited": true, "status": "exit status 137", "error": "out of memory",
+    });
+    check(CommandOutcome::OutOfMemory(137), Ending::Event(memory));
 }

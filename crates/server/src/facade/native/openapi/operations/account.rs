@@ -80,9 +80,11 @@ pub(super) fn administration() -> Vec<Operation> {
 }
 
 pub(super) fn service() -> Vec<Operation> {
-    let broken = [Code::ShuttingDown, Code::CannotCreate, Code::StoreUnavailable];
+    let broken = [Code::Starting, Code::ShuttingDown, Code::CannotCreate, Code::StoreUnavailable];
     let metrics = "application/openmetrics-text";
     vec![
+        operation("get", "/", "getService", "Say what this is, and where to read on")
+            .answers::<service::Service>(200, "The server"),
         operation("get", "/healthz", "isAlive", "Check that the server is alive")
             .answers::<service::Alive>(200, "It is"),
         operation("get", "/readyz", "isReady", "Check that the server can create sandboxes")

@@ -92,7 +92,7 @@ pub(super) fn more_files() -> Vec<Operation> {
         .on_path("The directory", "/workspace")
         .raw_body(TAR, "The archive, not compressed")
         .answers::<file::Unpacked>(200, "What was unpacked")
-        .fails(&[Code::Conflict])
+        .fails(&[Code::Conflict, Code::RequestTimeout])
         .fails(&written),
         operation(
             "post",
@@ -131,5 +131,5 @@ fn upload(operation: Operation) -> Operation {
         .answers::<file::Entry>(200, "It existed and is replaced")
         .answers::<file::Entry>(201, "It is new")
         .fails(&[Code::NotAFile, Code::NotADirectory, Code::Refused])
-        .fails(&[Code::TooLarge, Code::DiskFull])
+        .fails(&[Code::RequestTimeout, Code::TooLarge, Code::DiskFull])
 }
