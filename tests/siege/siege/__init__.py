@@ -1,0 +1,1 @@
+"""The siege of a real server: its victim, its bars and the order of things."""
