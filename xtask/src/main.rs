@@ -1,6 +1,7 @@
-//! Project chores: `cargo xtask tidy` and `cargo xtask deny`.
+//! Project chores: `cargo xtask tidy`, `cargo xtask deny` and `cargo xtask dist`.
 
 mod deny;
+mod dist;
 mod tidy;
 
 use std::process::ExitCode;
@@ -24,6 +25,13 @@ fn run() -> Result<bool> {
     match chores.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(),
         ["deny"] => deny::run(),
-        _ => bail!("usage: cargo xtask tidy | cargo xtask deny"),
+        ["dist"] => dist::run(dist::Chore::Everything),
+        ["dist", "--binary"] => dist::run(dist::Chore::Binary),
+        ["dist", "--packages"] => dist::run(dist::Chore::Packages),
+        ["dist", "--check"] => dist::run(dist::Chore::Check),
+        _ => bail!(
+            "usage: cargo xtask tidy | cargo xtask deny | \
+             cargo xtask dist [--binary | --packages | --check]"
+        ),
     }
 }
