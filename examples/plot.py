@@ -1,0 +1,12 @@
+"""A plot, as in a notebook: every open figure becomes a picture beside you, without `savefig`.
+
+    silica run examples/plot.py
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+x = np.linspace(0, 10, 200)
+plt.plot(x, np.sin(x), label="sine")
+plt.plot(x, np.cos(x), label="cosine")
+plt.legend();
