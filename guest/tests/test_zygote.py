@@ -154,12 +154,12 @@ ours, theirs = socket.socketpair()
 host, guest = wire.Channel(ours.fileno()), kernel.Kernel(wire.Channel(theirs.fileno()), shell)
 guest.interrupts.restore()
 plain = shell.run
-def run(code):
+def run(code, name):
     shell.run = plain
     host.send({"type": "run", "cell": 1}, b"while True: pass")
     host.send({"type": "interrupt", "cell": 1})
     os.kill(os.getpid(), _signal.SIGINT)
-    plain(code)
+    plain(code, name)
 shell.run = run
 guest.rehearse()
 _signal.alarm(20)
