@@ -39,17 +39,13 @@ pub enum LimitScope {
 }
 
 /// A value of a limit as a plain number, in the limit's unit.
-trait LimitValue: Sized {
+trait LimitValue {
     fn number(&self) -> u64;
-    fn from_number(number: u64) -> Self;
 }
 
 impl LimitValue for u64 {
     fn number(&self) -> u64 {
         *self
-    }
-    fn from_number(number: u64) -> Self {
-        number
     }
 }
 
@@ -57,18 +53,11 @@ impl LimitValue for u32 {
     fn number(&self) -> u64 {
         (*self).into()
     }
-    fn from_number(number: u64) -> Self {
-        // More than any maximum, so that the check refuses it.
-        number.try_into().unwrap_or(Self::MAX)
-    }
 }
 
 impl LimitValue for Duration {
     fn number(&self) -> u64 {
         self.as_millis() as u64
-    }
-    fn from_number(number: u64) -> Self {
-        Self::from_millis(number)
     }
 }
 
@@ -89,13 +78,6 @@ macro_rules! limits {
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
-                }
-            }
-
-            /// Returns one line about it.
-            pub fn summary(self) -> &'static str {
-                match self {
-                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
                 }
             }
 
@@ -128,13 +110,6 @@ macro_rules! limits {
             pub fn get(&self, limit: Limit) -> u64 {
                 match limit {
                     $(Limit::$variant => self.$field.number(),)+
-                }
-            }
-
-            /// Sets the value of one limit, in its unit.
-            pub fn set(&mut self, limit: Limit, number: u64) {
-                match limit {
-                    $(Limit::$variant => self.$field = LimitValue::from_number(number),)+
                 }
             }
         }

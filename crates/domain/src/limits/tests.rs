@@ -143,11 +143,9 @@ fn every_limit_has_a_name_and_a_value() {
     let names: std::collections::HashSet<&str> =
         Limit::ALL.iter().map(|limit| limit.name()).collect();
     assert_eq!(names.len(), Limit::ALL.len());
-    let mut values = LimitValues::default();
-    for (number, &limit) in (1000_u64..).zip(Limit::ALL) {
-        assert!(!values.describe(limit).is_empty() && !limit.summary().is_empty());
-        values.set(limit, number);
-        assert_eq!(values.get(limit), number, "{limit:?}");
+    for &limit in Limit::ALL {
+        assert!(!LimitValues::default().describe(limit).is_empty(), "{limit:?}");
+        assert!(LimitValues::LEAST.get(limit) < LimitsMax::default().0.get(limit), "{limit:?}");
     }
 }
 
