@@ -68,10 +68,10 @@ impl Notebook {
             version == Some(4),
             "{name} is not a notebook of format 4; convert it with: jupyter nbconvert --to notebook"
         );
-        let kernel = &document["metadata"];
-        let language = kernel["kernelspec"]["language"]
-            .as_str()
-            .or_else(|| kernel["language_info"]["name"].as_str())
+        // The format wants metadata; a file made by hand may have none.
+        let named = |part: &str, field: &str| document.get("metadata")?[part][field].as_str();
+        let language = named("kernelspec", "language")
+            .or_else(|| named("language_info", "name"))
             .unwrap_or("python");
         ensure!(
             language.eq_ignore_ascii_case("python"),

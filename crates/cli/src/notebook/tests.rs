@@ -27,6 +27,22 @@ fn code_cells_are_read_in_order() {
     assert_eq!(shown, [(1, "a = 1\na", false), (4, "1/0", true)]);
 }
 
+/// A file made by hand may lack what the format wants.
+#[test]
+fn a_notebook_without_metadata_is_python() {
+    for metadata in [None, Some(json!(null)), Some(json!(7)), Some(json!({"kernelspec": []}))] {
+        let mut document = json!({
+            "nbformat": 4, "cells": [{"cell_type": "code", "source": "1"}],
+        });
+        if let Some(metadata) = &metadata {
+            document["metadata"] = metadata.clone();
+        }
+        let cells = parse(&document).unwrap().code_cells();
+        assert_eq!(cells.len(), 1, "{metadata:?}");
+        assert_eq!(cells[0].code, "1");
+    }
+}
+
 #[test]
 fn what_is_no_python_notebook_is_refused_with_a_reason() {
     let refused = [
