@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: StatusArgs) -> Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let found = runtime.block_on(look(&client, has_key))?;
     if arguments.json {
-        show::line(&found)?;
+        show::json(&found)?;
     } else {
         tell(&found, client.url(), has_key)?;
     }
@@ -64,7 +64,7 @@ fn tell(found: &Value, url: &str, has_key: bool) -> Result<()> {
     let text = |value: &Value| match value {
         Value::String(text) => show::plain(text, TEXT_CHARS_MAX),
         Value::Null => "-".to_owned(),
-        other => other.to_string(),
+        other => show::plain(&other.to_string(), TEXT_CHARS_MAX),
     };
     show::line(format_args!("{:<14} {url}", "server"))?;
     if found["ready"] != true {
