@@ -83,13 +83,20 @@ pub(crate) struct Answer {
 /// An answer that is read as it comes.
 #[derive(Debug)]
 pub(crate) struct Streamed {
-    pub(crate) body: reqwest::Response,
+    body: reqwest::Response,
 }
 
 impl Streamed {
+    /// Returns the last part of the path that the answer says it is about.
+    pub(crate) fn located_id(&self) -> Option<&str> {
+        let location = self.body.headers().get("Location")?.to_str().ok()?;
+        location.rsplit('/').next()
+    }
+
     /// Returns the next bytes; `None` at the end.
     pub(crate) async fn chunk(&mut self, client: &Client) -> Result<Option<Vec<u8>>> {
-        Ok(client.explained(self.body.chunk().await)?.map(|chunk| chunk.to_vec()))
+        let chunk = client.explained(self.body.chunk().await, STREAM_PATIENCE)?;
+        Ok(chunk.map(|chunk| chunk.to_vec()))
     }
 }
 
@@ -153,7 +160,6 @@ impl Client {
             _ => builder.tls_certs_only([]),
         };
         let connections = builder
-            .timeout(ANSWER_PATIENCE)
             // A proxy or a redirect would send the key to another server.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -193,10 +199,9 @@ impl Client {
         self.call(Method::DELETE, path, "").await
     }
 
-    /// Sends a POST request that may take the time of making a sandbox and running code in it.
+    /// Sends a POST request that may take the time of making a sandbox.
     pub(crate) async fn post_slowly(&self, path: &str, body: &str) -> Result<Answer> {
-        let request = self.request(Method::POST, path, body).timeout(MAKE_PATIENCE);
-        self.answer(request).await
+        self.answer(self.request(Method::POST, path, body), MAKE_PATIENCE).await
     }
 
     /// Sends a POST request whose answer is a stream of events.
@@ -211,22 +216,24 @@ impl Client {
     }
 
     async fn streamed(&self, request: reqwest::RequestBuilder) -> Result<Streamed> {
-        let body = self.explained(request.timeout(STREAM_PATIENCE).send().await)?;
+        let sent = request.timeout(STREAM_PATIENCE).send().await;
+        let body = self.explained(sent, STREAM_PATIENCE)?;
         if body.status().is_success() {
             return Ok(Streamed { body });
         }
-        let answer = self.read(body).await?;
+        let answer = self.read(body, STREAM_PATIENCE).await?;
         answer.json(0, self)?;
         bail!("{} answered {}", self.url, answer.status)
     }
 
-    /// Replaces the error of a request by a short one.
-    pub(crate) fn explained<T>(&self, result: Result<T, reqwest::Error>) -> Result<T> {
-        result.map_err(|error| self.explain(&error))
+    /// Replaces the error of a request, which had `patience` to be answered, by a short one.
+    fn explained<T>(&self, result: Result<T, reqwest::Error>, patience: Duration) -> Result<T> {
+        result.map_err(|error| self.explain(&error, patience))
     }
 
     async fn call(&self, method: Method, path: &str, body: &str) -> Result<Answer> {
-        self.answer(self.request(method, path, body).header("Accept", "application/json")).await
+        let request = self.request(method, path, body).header("Accept", "application/json");
+        self.answer(request, ANSWER_PATIENCE).await
     }
 
     fn request(&self, method: Method, path: &str, body: &str) -> reqwest::RequestBuilder {
@@ -234,15 +241,19 @@ impl Client {
         request.header("X-API-Key", &self.key).body(body.to_owned())
     }
 
-    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
-        let response = self.explained(request.send().await)?;
-        self.read(response).await
+    async fn answer(
+        &self,
+        request: reqwest::RequestBuilder,
+        patience: Duration,
+    ) -> Result<Answer> {
+        let response = self.explained(request.timeout(patience).send().await, patience)?;
+        self.read(response, patience).await
     }
 
-    async fn read(&self, mut response: reqwest::Response) -> Result<Answer> {
+    async fn read(&self, mut response: reqwest::Response, patience: Duration) -> Result<Answer> {
         let status = response.status().as_u16();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.explain(&error))? {
+        while let Some(chunk) = self.explained(response.chunk().await, patience)? {
             body.extend_from_slice(&chunk);
             ensure!(
                 body.len() <= ANSWER_BYTES_MAX,
@@ -254,13 +265,12 @@ impl Client {
     }
 
     /// Returns a short error for a failed request.
-    fn explain(&self, error: &reqwest::Error) -> anyhow::Error {
+    fn explain(&self, error: &reqwest::Error, patience: Duration) -> anyhow::Error {
         let url = &self.url;
-        let seconds = ANSWER_PATIENCE.as_secs();
         let cause = root(error);
         let text = cause.to_string();
         if error.is_timeout() {
-            return anyhow!("{url} did not answer within {seconds} seconds");
+            return anyhow!("{url} did not answer within {} seconds", patience.as_secs());
         }
         if let Some(reason) = text.strip_prefix("invalid peer certificate") {
             return anyhow!(

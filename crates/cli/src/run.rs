@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use silica_domain::Tier;
-use silica_engine::{CellSetup, Changes, Control, GuestPath, Sandbox, Snapshot};
+use silica_engine::{Changes, Control, GuestPath, Sandbox, Snapshot};
 use silica_server::EngineRun;
 use silica_store::Timestamp;
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ use crate::limits::{self, LimitArgs};
 use crate::picture::Pictures;
 use crate::units;
 use crate::workspace::{
-    CellEnding, CellSummary, LocalWorkspace, Workspace, WorkspaceOptions, remote_inputs,
+    CellEnding, CellSummary, LocalWorkspace, RemoteWorkspace, Workspace, WorkspaceOptions,
 };
 use show::{Saving, Screen};
 use source::{Program, ProgramCell};
@@ -91,17 +91,14 @@ pub(crate) fn run(arguments: &RunArgs) -> Result<i32> {
     let client = Client::asked_for(&arguments.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        match (client, arguments.json) {
-            (Some(client), true) => json_of_server(arguments, &program, &client).await,
-            (Some(client), false) => {
-                let workspace = Workspace::remote(&options(arguments), client).await?;
-                live(workspace, arguments, program, &wanted).await
-            }
-            (None, true) => json_of_engine(arguments, &program, &wanted).await,
-            (None, false) => {
-                let workspace = Workspace::local(&options(arguments), arguments.tier).await?;
-                live(workspace, arguments, program, &wanted).await
-            }
+        let cell = if arguments.json { Some(program.only_cell()?) } else { None };
+        let workspace = match client {
+            Some(client) => Workspace::remote(&options(arguments), client).await?,
+            None => Workspace::local(&options(arguments), arguments.tier).await?,
+        };
+        match cell {
+            Some(cell) => json_report(workspace, cell, &wanted).await,
+            None => live(workspace, arguments, program, &wanted).await,
         }
     })
 }
@@ -185,14 +182,24 @@ async fn run_cells(
 /// The status of code that was interrupted.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// Runs one cell in an engine of this process and prints its report.
-async fn json_of_engine(arguments: &RunArgs, program: &Program, wanted: &Wanted) -> Result<i32> {
-    let cell = program.only_cell()?;
-    let workspace = Workspace::local(&options(arguments), arguments.tier).await?;
-    let Workspace::Local(mut local) = workspace else { return Ok(0) };
-    let reported = report(&mut local, cell, wanted).await;
-    local.close().await;
-    reported
+/// Runs one cell, prints its report, copies files out and ends the sandbox.
+async fn json_report(
+    workspace: Workspace,
+    cell: &ProgramCell,
+    wanted: &Wanted,
+) -> Result<i32> {
+    match workspace {
+        Workspace::Local(mut local) => {
+            let reported = report(&mut local, cell, wanted).await;
+            local.close().await;
+            reported
+        }
+        Workspace::Remote(mut remote) => {
+            let reported = report_of_server(&mut remote, cell, wanted).await;
+            remote.close().await;
+            reported
+        }
+    }
 }
 
 async fn report(local: &mut LocalWorkspace, cell: &ProgramCell, wanted: &Wanted) -> Result<i32> {
@@ -216,30 +223,33 @@ async fn report(local: &mut LocalWorkspace, cell: &ProgramCell, wanted: &Wanted)
     Ok(report.outcome.exit_code())
 }
 
-/// Has a server run one cell and prints what it answers.
-async fn json_of_server(arguments: &RunArgs, program: &Program, client: &Client) -> Result<i32> {
-    let ProgramCell { code, setup, .. } = program.only_cell()?;
-    let CellSetup { filename, arguments: argv, .. } = setup;
-    let argv: Vec<&String> = argv.iter().flatten().skip(1).collect();
-    let files = remote_inputs(&arguments.inputs)?.into_iter().map(|mut file| {
-        file["path"] = file["name"].take();
-        file.as_object_mut().map(|fields| fields.remove("name"));
-        file
-    });
-    let body = json!({
-        "code": code, "template": arguments.template, "filename": filename, "arguments": argv,
-        "env": arguments.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
-        "limits": arguments.limits.to_json(), "files": files.collect::<Vec<_>>(),
-        "outputs": arguments.outputs,
-    });
-    let answer = client.post_slowly("/v1/run", &body.to_string()).await?;
-    let report = answer.json(if answer.status == 202 { 202 } else { 200 }, client)?;
-    crate::show::line(&report)?;
-    if answer.status == 202 {
-        say!(
-            "silica: a person has to approve the code; its result will be in the sandbox named there"
-        );
+async fn report_of_server(
+    remote: &mut RemoteWorkspace,
+    cell: &ProgramCell,
+    wanted: &Wanted,
+) -> Result<i32> {
+    let mut report = remote.report(&cell.code, cell.setup.clone(), &mut ctrl_c()).await?;
+    let mut outputs = Vec::new();
+    let mut copied = Ok(());
+    for (guest, host) in wanted {
+        copied = match remote.copy_out(guest, host).await {
+            Ok(bytes) => {
+                say!("silica: copied {guest} to {} ({bytes} bytes)", host.display());
+                outputs.push(json!({"path": guest.to_string(), "size": bytes}));
+                Ok(())
+            }
+            Err(error) => {
+                outputs.push(json!({"path": guest.to_string(), "error": error.to_string()}));
+                Err(error)
+            }
+        };
+        if copied.is_err() {
+            break;
+        }
     }
+    report["outputs"] = outputs.into();
+    crate::show::json(&report)?;
+    copied?;
     Ok(report["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(1))
 }
 

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::limits::LimitArgs;
 
 pub(crate) use local::LocalWorkspace;
-pub(crate) use remote::{RemoteWorkspace, inputs as remote_inputs};
+pub(crate) use remote::RemoteWorkspace;
 
 /// What a sandbox is made with.
 #[derive(Debug)]
@@ -108,11 +108,12 @@ impl Workspace {
         }
     }
 
-    /// Starts another interpreter in the place of one that ended. A server does that by itself.
+    /// Starts another interpreter in the place of one that ended. A server does that by itself. Fails
+    /// if the sandbox ended too.
     pub(crate) async fn replace_interpreter(&mut self) -> Result<()> {
         match self {
             Self::Local(local) => local.replace_interpreter().await,
-            Self::Remote(_) => Ok(()),
+            Self::Remote(remote) => remote.check_interpreter().await,
         }
     }
 

@@ -144,8 +144,25 @@ fn a_server_gives_the_same_output() {
     let (here, there) = (run(false, &["bad.py"]), run(true, &["bad.py"]));
     assert!(here.stderr.contains("File \"bad.py\", line 2, in f"), "{}", here.stderr);
     assert_eq!((here.status, here.stderr), (there.status, there.stderr));
-    let json = run(true, &["--json", "-c", "6 * 7"]);
-    assert_eq!(json.json()["text"], "42");
+    let code = "import pathlib\nprint(pathlib.Path('/data/input/in.csv').read_text())\n\
+                pathlib.Path('made').write_text('y' * 7)\n\
+                try:\n    open('in.csv', 'w')\nexcept OSError as error:\n    print(error.strerror)";
+    let options = ["--json", "--timeout", "10m", "--in", "temps.csv:in.csv", "--out", "made:kept"];
+    let keys = ["stdout", "outcome", "exit_code", "outputs", "files", "state"];
+    let mut shown = Vec::new();
+    for remote in [false, true] {
+        let ran = run(remote, &[&options[..], &["-c", code]].concat());
+        let report = ran.json();
+        assert_eq!(report["stdout"], "1,2\nRead-only file system\n", "{}", ran.stderr);
+        assert!(report["containment"]["measures"].is_object(), "{report}");
+        assert_eq!(fs::read(directory.join("kept")).unwrap(), b"yyyyyyy");
+        fs::remove_file(directory.join("kept")).unwrap();
+        shown.push((ran.status, keys.map(|key| report[key].clone())));
+    }
+    assert_eq!(shown[0], shown[1]);
+    let missing = run(true, &["--json", "--out", "absent", "-c", "1"]);
+    assert_eq!(missing.status, 125, "{}", missing.stderr);
+    assert!(missing.json()["outputs"][0]["error"].is_string(), "{}", missing.stdout);
     // The sandboxes have gone, and only the key of the environment is used.
     let listed = server.admin.get("/v1/sandboxes?state=running").expect(200).json();
     assert_eq!(listed["sandboxes"], json!([]), "{listed}");

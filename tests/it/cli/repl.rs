@@ -4,17 +4,44 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::server::TestServer;
-use crate::harness::{PYTHON, SILICA, TestHome, finish, on_terminal_raw};
+use crate::harness::{PYTHON, SCIENCE, SILICA, TestHome, finish, on_terminal_raw};
 
 fn repl(home: &TestHome) -> Command {
+    repl_of(home, PYTHON)
+}
+
+fn repl_of(home: &TestHome, template: &str) -> Command {
     // A session of its own with the terminal, which sends it SIGINT for Ctrl-C.
     let mut command = Command::new("setsid");
     command
-        .args(["--ctty", "--wait", SILICA, "repl", "--template", PYTHON])
+        .args(["--ctty", "--wait", SILICA, "repl", "--template", template])
         .env("SILICA_HOME", home.path())
         .env("TERM", "xterm")
         .current_dir(home.working_directory());
     command
+}
+
+/// A line of code that does not let itself be interrupted.
+const STUBBORN: &str = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); \
+                        print('stubborn', 0 + 1, flush=True); time.sleep(60)\r";
+
+/// Code in IPython's own language works where the template has IPython.
+#[test]
+fn magics_work() {
+    let home = TestHome::new(SCIENCE);
+    on_terminal_raw(
+        repl_of(&home, SCIENCE),
+        &[
+            ("In [1]: ", "%timeit -n 1 -r 1 None\r"),
+            ("1 loop each", ""),
+            ("In [2]: ", "!echo shell $((40 + 2))\r"),
+            ("shell 42", ""),
+            ("In [3]: ", "%%capture caught\rprint('unseen', 6 * 7)\r\r"),
+            ("In [4]: ", "caught.stdout\r"),
+            ("'unseen 42\\n'", ""),
+            ("In [5]: ", "\x04"),
+        ],
+    );
 }
 
 #[test]
@@ -109,7 +136,15 @@ fn a_server_can_be_used() {
             ("42", ""),
             ("In [3]: ", "import time; print('go', flush=True); time.sleep(60)\r"),
             ("go\r\n", "\x03"),
-            ("In [4]: ", "\x04"),
+            ("In [4]: ", "open('kept', 'w').write('abc')\r"),
+            // A second Ctrl-C ends the interpreter, and the files stay as it says.
+            ("In [5]: ", STUBBORN),
+            ("stubborn 1\r\n", "\x03"),
+            ("again to end it", "\x03"),
+            ("its files are not", ""),
+            ("In [6]: ", "'x' in dir(), open('kept').read()\r"),
+            ("(False, 'abc')", ""),
+            ("In [7]: ", "\x04"),
         ],
     );
     assert!(shown.contains("42"), "{shown}");

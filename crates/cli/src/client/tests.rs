@@ -55,6 +55,18 @@ fn keys_that_would_be_more_than_a_header_are_refused() {
     assert!(!format!("{client:?}").contains("secret"));
 }
 
+/// The time in the message is that of the request, and not of requests in general.
+#[tokio::test]
+async fn a_server_that_says_nothing_is_named_with_the_time_it_had() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let client = Client::new(&url, "key", None).unwrap();
+    let patience = Duration::from_millis(1100);
+    let refused = client.answer(client.request(Method::GET, "/", ""), patience).await;
+    let message = refused.unwrap_err().to_string();
+    assert_eq!(message, format!("{url} did not answer within 1 seconds"));
+}
+
 #[test]
 fn file_without_a_certificate_is_said() {
     let place = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::events::{CellEvent, EventReader};
 use super::{CellEnding, CellSummary, WorkspaceOptions, input_parts};
-use crate::client::{Client, Streamed};
+use crate::client::Client;
 use crate::show;
 
 /// The most bytes of all inputs together; a request has a limit on the server, too.
@@ -27,7 +27,15 @@ pub(crate) struct RemoteWorkspace {
     client: Client,
     /// `/v1/sandboxes/ID`
     path: String,
+    /// What the server says it enforces.
+    containment: Value,
 }
+
+/// The kernel that every sandbox starts with.
+const FIRST_KERNEL: &str = "k1";
+
+/// How long one request waits for the end of a cell; less than a request may take.
+const END_PATIENCE_SECONDS: u64 = 5;
 
 impl RemoteWorkspace {
     /// Asks for a sandbox.
@@ -42,7 +50,8 @@ impl RemoteWorkspace {
         let made = made.json(201, &client)?;
         let id = made["id"].as_str().filter(|id| is_id(id));
         let id = id.context("the server answered without a valid id of the sandbox")?;
-        Ok(Self { path: format!("/v1/sandboxes/{id}"), client })
+        let path = format!("/v1/sandboxes/{id}");
+        Ok(Self { path, containment: made["containment"].clone(), client })
     }
 
     pub(super) async fn run(
@@ -52,36 +61,29 @@ impl RemoteWorkspace {
         watcher: &mut dyn Watcher,
         controls: &mut mpsc::Receiver<Control>,
     ) -> Result<CellSummary> {
-        let mut body = json!({"code": code, "env": setup.environment});
-        if let Some(filename) = setup.filename {
-            body["filename"] = filename.into();
-        }
-        if let Some(arguments) = setup.arguments {
-            body["arguments"] = arguments.into_iter().skip(1).collect();
-        }
+        let body = cell_request(code, setup);
         let path = format!("{}/cells", self.path);
         let mut stream = self.client.stream(&path, &body.to_string()).await?;
+        let cell = stream.located_id().filter(|id| is_id(id)).map(str::to_owned);
+        let cell = cell.context("the server answered without a valid id of the cell")?;
         let mut reader = EventReader::default();
-        let mut cell = None;
+        let mut state = CellState::Waiting;
         loop {
             tokio::select! {
                 chunk = stream.chunk(&self.client) => {
                     let chunk = chunk?.context("the server ended the cell's stream early")?;
                     reader.push(&chunk)?;
                 }
-                Some(control) = controls.recv() => self.control(control, cell.as_deref()).await,
+                Some(control) = controls.recv() => self.control(control, &cell, state).await,
             }
             while let Some(CellEvent { name, data }) = reader.next()? {
                 match name.as_str() {
-                    "start" => cell = data["cell"].as_str().map(str::to_owned),
+                    "start" => state = CellState::Running,
                     "stdout" => watcher.stdout(&output(&data)),
                     "stderr" => watcher.stderr(&output(&data)),
                     "result" => watcher.result(&Arc::new(bundle(&data))),
                     "error" => watcher.error(&error(&data)),
-                    "approval" if data["state"] == "pending" => {
-                        let id = show::plain(data["id"].as_str().unwrap_or_default(), 100);
-                        say!("silica: a person has to approve the code; the approval is {id}");
-                    }
+                    "approval" if data["state"] == "pending" => tell_approval(&data),
                     "gap" => say!("silica: some output was lost, because it was read too slowly"),
                     "done" => return Ok(summary(&data)),
                     _ => {}
@@ -90,26 +92,69 @@ impl RemoteWorkspace {
         }
     }
 
-    /// Interrupts the cell, or ends the sandbox around it.
-    async fn control(&self, control: Control, cell: Option<&str>) {
+    /// Runs a cell and returns it as the server reports it, with what contained it.
+    pub(crate) async fn report(
+        &mut self,
+        code: &str,
+        setup: CellSetup,
+        controls: &mut mpsc::Receiver<Control>,
+    ) -> Result<Value> {
+        let mut body = cell_request(code, setup);
+        body["background"] = true.into();
+        let path = format!("{}/cells", self.path);
+        let answer = self.client.post(&path, &body.to_string()).await?;
+        let mut report = answer.json(202, &self.client)?;
+        let cell = report["id"].as_str().filter(|id| is_id(id)).map(str::to_owned);
+        let cell = cell.context("the server answered without a valid id of the cell")?;
+        if report["state"] == "awaiting_approval" {
+            tell_approval(&report["approval"]);
+        }
+        // The server's limits end the cell, and the end of an approval one that waits.
+        while report["state"] != "done" {
+            let path = format!("{path}/{cell}?wait={END_PATIENCE_SECONDS}");
+            tokio::select! {
+                answer = self.client.get(&path) => report = answer?.json(200, &self.client)?,
+                Some(control) = controls.recv() => {
+                    let is_running = report["state"] == "running";
+                    let state = if is_running { CellState::Running } else { CellState::Waiting };
+                    self.control(control, &cell, state).await;
+                }
+            }
+        }
+        report["containment"] = self.containment.clone();
+        Ok(report)
+    }
+
+    /// Interrupts the cell, or ends its interpreter; the sandbox too if the cell has yet to start.
+    async fn control(&self, control: Control, cell: &str, state: CellState) {
         // The end of the cell tells what came of it.
-        let _ = match (control, cell) {
-            (Control::Interrupt, Some(cell)) if is_id(cell) => {
-                let path = format!("{}/cells/{cell}/interrupt", self.path);
+        let _ = match (control, state) {
+            (Control::Interrupt, _) => {
+                self.client.post(&format!("{}/cells/{cell}/interrupt", self.path), "").await
+            }
+            (Control::Kill, CellState::Running) => {
+                let path = format!("{}/kernels/{FIRST_KERNEL}/restart", self.path);
                 self.client.post(&path, "").await
             }
-            (Control::Kill | Control::Interrupt, _) => self.client.delete(&self.path).await,
+            (Control::Kill, CellState::Waiting) => self.client.delete(&self.path).await,
             (Control::Extend(_), _) => return,
         };
     }
 
-    pub(super) async fn copy_out(&self, guest: &GuestPath, host: &Path) -> Result<u64> {
+    /// Fails if the sandbox ended with the interpreter, which the server has replaced otherwise.
+    pub(super) async fn check_interpreter(&self) -> Result<()> {
+        let sandbox = self.client.get(&self.path).await?.json(200, &self.client)?;
+        ensure!(sandbox["state"] == "running", "the whole sandbox ended, with its files");
+        Ok(())
+    }
+
+    pub(crate) async fn copy_out(&self, guest: &GuestPath, host: &Path) -> Result<u64> {
         let path = format!("{}/files/content?path={}", self.path, encoded(&guest.to_string()));
-        let Streamed { mut body, .. } = self.client.download(&path).await?;
+        let mut stream = self.client.download(&path).await?;
         let failed = || format!("cannot write {}", host.display());
         let mut file = std::fs::File::create(host).with_context(failed)?;
         let mut bytes = 0;
-        while let Some(chunk) = self.client.explained(body.chunk().await)? {
+        while let Some(chunk) = stream.chunk(&self.client).await? {
             file.write_all(&chunk).with_context(failed)?;
             bytes += chunk.len() as u64;
         }
@@ -122,10 +167,37 @@ impl RemoteWorkspace {
     }
 }
 
+/// Whether a cell runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CellState {
+    /// For its interpreter, or for a person.
+    Waiting,
+    Running,
+}
+
+fn cell_request(code: &str, setup: CellSetup) -> Value {
+    let mut body = json!({"code": code, "env": setup.environment});
+    if let Some(filename) = setup.filename {
+        body["filename"] = filename.into();
+    }
+    if let Some(arguments) = setup.arguments {
+        body["arguments"] = arguments.into_iter().skip(1).collect();
+    }
+    body
+}
+
+fn tell_approval(approval: &Value) {
+    let id = show::plain(approval["id"].as_str().unwrap_or_default(), ID_CHARS_MAX);
+    say!("silica: a person has to approve the code; the approval is {id}");
+}
+
+/// The longest id of the server that is used or shown.
+const ID_CHARS_MAX: usize = 100;
+
 /// Returns whether a text from the server can be part of a path as it is.
 fn is_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !text.is_empty() && text.len() <= 100 && text.bytes().all(plain)
+    !text.is_empty() && text.len() <= ID_CHARS_MAX && text.bytes().all(plain)
 }
 
 /// Encodes a text for a query (RFC 3986).
@@ -143,7 +215,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Reads the files that are sent along.
-pub(crate) fn inputs(texts: &[String]) -> Result<Vec<Value>> {
+fn inputs(texts: &[String]) -> Result<Vec<Value>> {
     let mut left = INPUTS_BYTES_MAX;
     let read = |text: &String| {
         let (host, name) = input_parts(text);
