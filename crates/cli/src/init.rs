@@ -1,11 +1,10 @@
 //! `silica init`: everything that a server needs, in one go: a configuration, a key and a template.
 
-use std::fs::File;
+use std::fs;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use silica_store::Access;
 use silica_store::keys::{KeyName, NewKey};
@@ -29,43 +28,79 @@ pub(crate) struct InitArgs {
 
 pub(crate) fn run(arguments: &InitArgs) -> Result<i32> {
     let home = home::home()?;
-    std::fs::create_dir_all(home.path()).with_context(|| {
+    fs::create_dir_all(home.path()).with_context(|| {
         format!(
             "cannot create the data directory {}; SILICA_HOME names another",
             home.path().display()
         )
     })?;
     let path = arguments.config.clone().unwrap_or_else(|| home.path().join("silica.toml"));
-    write_new(&path, &config::default_file())?;
-    say!("silica: wrote {}", path.display());
-    let settings =
-        Settings::load(&config::ServeFlags::of_file(&path), &config::environment()?, home.path())?
-            .settings;
+    let file = NewFile::prepare(&path, &config::default_file())?;
+    let flags = config::ServeFlags::of_file(file.temporary.path());
+    let settings = Settings::load(&flags, &config::environment()?, home.path())?.settings;
     if !arguments.no_template {
         home::template(&home, settings.sandboxes.template.as_str())?;
     }
     let store = home::store(Access::Tool)?;
     let new = NewKey { name: KeyName::new(KEY_NAME)?, admin: true, approve: false, limits: None };
     let (record, secret) = store.keys().create(new).wait()?;
+    // Last, so that everything can be tried again if a step fails.
+    let written = file.finish();
+    if written.is_err() {
+        // The key was shown to no one; its record does no harm if it stays.
+        let _ = store.keys().revoke(&record.id).wait();
+    }
     store.close_wait();
+    written?;
+    say!("silica: wrote {}", path.display());
     say!("silica: created the admin key {} ({}); it is shown this once", record.name, record.id);
     let url = crate::serve::url(&settings, settings.listen.port());
     show::text(&lines(&url, &secret.reveal(), arguments.config.as_deref()))?;
     Ok(0)
 }
 
-/// Writes a file that is not there yet.
-fn write_new(path: &Path, text: &str) -> Result<()> {
-    let opened = File::options().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = match opened {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
-            "{} is there already, and nothing was changed; silica config shows what it says, and \
-             silica key create NAME makes another key",
-            path.display()
-        ),
-        opened => opened.with_context(|| format!("cannot write {}", path.display()))?,
-    };
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+/// A file that takes its name when everything else is done. Without `finish` nothing of it stays.
+#[derive(Debug)]
+struct NewFile {
+    path: PathBuf,
+    temporary: tempfile::NamedTempFile,
+}
+
+impl NewFile {
+    /// Writes the text beside the path, at which there must be no file.
+    fn prepare(path: &Path, text: &str) -> Result<Self> {
+        let path = std::path::absolute(path)?;
+        ensure!(fs::symlink_metadata(&path).is_err(), taken(&path));
+        let failed = || format!("cannot write {}", path.display());
+        let directory = path.parent().with_context(failed)?;
+        // Readable by its owner alone, as all files of this kind.
+        let mut temporary = tempfile::Builder::new()
+            .prefix(".silica-")
+            .suffix(".toml")
+            .tempfile_in(directory)
+            .with_context(failed)?;
+        temporary.write_all(text.as_bytes()).with_context(failed)?;
+        Ok(Self { path, temporary })
+    }
+
+    fn finish(self) -> Result<()> {
+        let failed = || format!("cannot write {}", self.path.display());
+        match self.temporary.persist_noclobber(&self.path) {
+            Ok(_) => Ok(()),
+            Err(refused) if refused.error.kind() == ErrorKind::AlreadyExists => {
+                bail!(taken(&self.path))
+            }
+            Err(refused) => Err(refused.error).with_context(failed),
+        }
+    }
+}
+
+fn taken(path: &Path) -> String {
+    format!(
+        "{} is there already, and nothing was changed; silica config shows what it says, and \
+         silica key create NAME makes another key",
+        path.display()
+    )
 }
 
 /// Returns the lines to copy into a shell.

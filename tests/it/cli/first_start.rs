@@ -1,6 +1,7 @@
 //! The first minutes of an operator: init, serve, status, logs, version, help.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -44,6 +45,25 @@ fn init_writes_everything_once() {
     // A server over it takes the key.
     let server = TestServer::over(home, Vec::new(), Some(key));
     server.assert_works();
+}
+
+/// A step that fails leaves no configuration, so that `init` can be tried again.
+#[test]
+fn init_that_fails_can_be_repeated() {
+    let home = TestHome::new(PYTHON);
+    let mut command = Command::new(SILICA);
+    command.arg("init").env("SILICA_HOME", home.path()).env("SILICA_SANDBOXES_TEMPLATE", "absent");
+    let failed = finish(&mut command);
+    assert_eq!((failed.status, failed.stdout.as_str()), (125, ""), "{}", failed.stderr);
+    assert!(!home.path().join("silica.toml").exists());
+    assert_eq!(silica(&home, &["key", "list", "--json"]).stdout, "");
+    let repeated = silica(&home, &["init", "--no-template"]);
+    assert_eq!(repeated.status, 0, "{}", repeated.stderr);
+    let mode = fs::metadata(home.path().join("silica.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let names = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
