@@ -241,11 +241,7 @@ impl Client {
         request.header("X-API-Key", &self.key).body(body.to_owned())
     }
 
-    async fn answer(
-        &self,
-        request: reqwest::RequestBuilder,
-        patience: Duration,
-    ) -> Result<Answer> {
+    async fn answer(&self, request: reqwest::RequestBuilder, patience: Duration) -> Result<Answer> {
         let response = self.explained(request.timeout(patience).send().await, patience)?;
         self.read(response, patience).await
     }

@@ -17,6 +17,13 @@ use crate::template::progress::TerminalProgress;
 /// The template of `silica run` and `silica repl`.
 pub(crate) const TEMPLATE_DEFAULT: &str = "code-interpreter";
 
+/// The file that marks a data directory as Silica's. `silica run` alone makes no database.
+pub(crate) const MARK_NAME: &str = "silica.home";
+
+/// What the file says to a person who finds it.
+const MARK_TEXT: &str =
+    "This directory holds data of Silica; silica uninstall --purge removes it.\n";
+
 /// `SILICA_HOME`, else `/var/lib/silica` for root, else the user's data directory.
 pub(crate) fn home() -> Result<Home> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -32,6 +39,17 @@ pub(crate) fn home() -> Result<Home> {
         .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/share")))
         .context("neither SILICA_HOME nor HOME says where to keep data")?;
     Ok(Home::new(data.join("silica")))
+}
+
+/// Makes the data directory, if it has to, and marks it as Silica's.
+pub(crate) fn mark(home: &Home) {
+    let path = home.path().join(MARK_NAME);
+    if !path.exists() {
+        // Without the mark only `silica uninstall --purge` does less. What cannot be written here is
+        // reported by the step that needs it.
+        let _ = std::fs::create_dir_all(home.path());
+        let _ = std::fs::write(path, MARK_TEXT);
+    }
 }
 
 /// Opens the store of the data directory.
@@ -60,6 +78,7 @@ pub(crate) fn template_with<P: Progress>(
     progress: &mut dyn FnMut() -> P,
 ) -> Result<Template> {
     let name = TemplateName::new(name)?;
+    mark(home);
     let built = load(home, &name)?;
     let spec = match (TemplateSource::find(home, &name), built) {
         // Built from a file elsewhere: it changes when its owner builds it again.

@@ -6,6 +6,7 @@
 
 mod layout;
 pub(crate) mod receipt;
+pub(crate) mod system;
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -19,6 +20,7 @@ use silica_store::Digest;
 use crate::show;
 use layout::{Content, Installed, Prefix};
 use receipt::{Entry, Receipt};
+use system::HostServices;
 
 /// Arguments of `silica install`.
 #[derive(Debug, Args)]
@@ -52,6 +54,10 @@ pub(crate) fn run(arguments: &InstallArgs) -> Result<i32> {
         // After each file, so that an interrupted installation can be removed too.
         receipt.write(&prefix.receipt())?;
     }
+    let paths: Vec<PathBuf> = files.into_iter().map(|file| file.path).collect();
+    for command in HostServices::of_this_host().after_install(&paths) {
+        command.run();
+    }
     tell(&prefix, arguments.service)?;
     Ok(0)
 }
@@ -78,12 +84,22 @@ fn missing_directories(path: &Path) -> Vec<PathBuf> {
     missing
 }
 
+/// Makes a directory and those above it that are missing. The mask of the caller must not make what
+/// is in them unusable for others.
+fn make_directory(directory: &Path) -> std::io::Result<()> {
+    for missing in missing_directories(&directory.join("any")) {
+        fs::create_dir(&missing)?;
+        fs::set_permissions(&missing, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
 /// Writes a file beside its place and renames it there: a running program keeps its old file, and
 /// a reader sees the old content or the new, never a part.
 fn place(path: &Path, file: &Installed) -> Result<Digest> {
     let failed = || format!("cannot install {}", path.display());
     let directory = path.parent().with_context(failed)?;
-    fs::create_dir_all(directory).with_context(failed)?;
+    make_directory(directory).with_context(failed)?;
     let bytes = match &file.content {
         Content::Text(text) => text.clone().into_bytes(),
         Content::ThisProgram => fs::read(this_program()?).with_context(failed)?,

@@ -183,11 +183,7 @@ async fn run_cells(
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Runs one cell, prints its report, copies files out and ends the sandbox.
-async fn json_report(
-    workspace: Workspace,
-    cell: &ProgramCell,
-    wanted: &Wanted,
-) -> Result<i32> {
+async fn json_report(workspace: Workspace, cell: &ProgramCell, wanted: &Wanted) -> Result<i32> {
     match workspace {
         Workspace::Local(mut local) => {
             let reported = report(&mut local, cell, wanted).await;

@@ -9,13 +9,37 @@ use clap::Args;
 use silica_store::{DATABASE_NAME, Digest};
 
 use crate::install::receipt::{Entry, Receipt};
+use crate::install::system::{HostServices, SystemCommand, has_units};
 use crate::{home, show};
 
 /// Where Debian's package manager lists the files of the package.
 const PACKAGE_LIST: &str = "/var/lib/dpkg/info/silica.list";
 
-/// What only a data directory of Silica has, below its top.
-const SIGNS_OF_DATA: [&str; 3] = [DATABASE_NAME, "templates", "guest"];
+/// What only a data directory of Silica has.
+const SIGNS_OF_DATA: [&str; 2] = [DATABASE_NAME, home::MARK_NAME];
+
+/// Everything that Silica puts into a data directory; nothing else there is removed.
+const DATA: [&str; 16] = [
+    "templates",
+    "templates.d",
+    "cache",
+    "guest",
+    "run",
+    "logs",
+    DATABASE_NAME,
+    "silica.db-wal",
+    "silica.db-shm",
+    "silica.pending",
+    "silica.lock",
+    "silica.toml",
+    "spending.json",
+    "audit.key",
+    "repl_history",
+    home::MARK_NAME,
+];
+
+/// The data directory of the unit `silica-unprivileged`.
+const UNPRIVILEGED_DATA: &str = "/var/lib/silica-unprivileged";
 
 /// Arguments of `silica uninstall`.
 #[derive(Debug, Args)]
@@ -40,15 +64,20 @@ struct Plan {
     changed: Vec<PathBuf>,
     /// Directories that were made for the installation, the innermost first. They go if empty.
     directories: Vec<PathBuf>,
-    data: Option<PathBuf>,
+    data: Vec<PathBuf>,
+    /// What the host is told before and after.
+    before: Vec<SystemCommand>,
+    after: Vec<SystemCommand>,
 }
 
 pub(crate) fn run(arguments: &UninstallArgs) -> Result<i32> {
     let receipt = receipt_path(arguments.prefix.as_deref())?;
     let Some(installed) = Receipt::read(&receipt)? else { bail!(without_receipt(&receipt)) };
     let data = home::home()?.path().to_owned();
-    let purged = if arguments.purge { data_to_purge(&data)? } else { None };
-    let plan = plan(receipt, installed.entries, purged)?;
+    let plan = plan(receipt, installed.entries, &data, arguments.purge)?;
+    if plan.before.is_empty() {
+        plan.data.iter().try_for_each(|data| check_unused(data))?;
+    }
     print_plan(&plan, &data)?;
     if !arguments.yes && !consent()? {
         show::line("nothing was removed")?;
@@ -79,8 +108,18 @@ fn without_receipt(receipt: &Path) -> String {
     )
 }
 
-fn plan(receipt: PathBuf, entries: Vec<Entry>, data: Option<PathBuf>) -> Result<Plan> {
-    let mut plan = Plan { receipt, files: vec![], changed: vec![], directories: vec![], data };
+fn plan(receipt: PathBuf, entries: Vec<Entry>, data: &Path, purge: bool) -> Result<Plan> {
+    let host = HostServices::of_this_host();
+    let paths: Vec<PathBuf> = entries.iter().map(|entry| entry.path.clone()).collect();
+    let mut plan = Plan {
+        receipt,
+        files: vec![],
+        changed: vec![],
+        directories: vec![],
+        data: if purge { data_to_purge(data, has_units(&paths))? } else { vec![] },
+        before: host.before_removal(&paths),
+        after: host.after_removal(&paths, purge),
+    };
     for Entry { path, digest } in entries {
         let Some(digest) = digest else {
             plan.directories.insert(0, path);
@@ -98,25 +137,57 @@ fn plan(receipt: PathBuf, entries: Vec<Entry>, data: Option<PathBuf>) -> Result<
     Ok(plan)
 }
 
-/// Returns the data directory if it is there, is Silica's and is not in use.
-fn data_to_purge(data: &Path) -> Result<Option<PathBuf>> {
-    if !data.exists() {
-        return Ok(None);
+/// Returns the data directories that are there. That of the caller must be Silica's.
+fn data_to_purge(data: &Path, has_service: bool) -> Result<Vec<PathBuf>> {
+    let is_ours = |data: &Path| SIGNS_OF_DATA.iter().any(|name| data.join(name).exists());
+    if data.exists() && !is_ours(data) {
+        bail!(
+            "{} does not look like a data directory of Silica ({} are missing); nothing was removed",
+            data.display(),
+            SIGNS_OF_DATA.join(" and ")
+        );
     }
-    let place = data.display();
-    if !SIGNS_OF_DATA.iter().any(|name| data.join(name).exists()) {
-        bail!("{place} does not look like a data directory of Silica; nothing was removed");
-    }
+    let unprivileged = has_service.then(|| Path::new(UNPRIVILEGED_DATA));
+    let found = [Some(data), unprivileged].into_iter().flatten().filter(|data| is_ours(data));
+    Ok(found.map(Path::to_owned).collect())
+}
+
+/// Fails if a server or a run uses the data.
+fn check_unused(data: &Path) -> Result<()> {
     let zones = fs::read_dir(data.join("run")).into_iter().flatten().flatten();
     let locks =
         zones.map(|entry| entry.path()).chain([data.join(DATABASE_NAME).with_extension("lock")]);
     for lock in locks.filter(|path| path.extension().is_some_and(|ending| ending == "lock")) {
         let Ok(file) = fs::File::open(&lock) else { continue };
         if matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+            let place = data.display();
             bail!("{place} is in use ({} is locked): stop the server first", lock.display());
         }
     }
-    Ok(Some(data.to_owned()))
+    Ok(())
+}
+
+/// Removes what Silica put into a data directory, and the directory if nothing else is in it.
+fn purge(data: &Path) -> Result<()> {
+    for path in DATA.map(|name| data.join(name)) {
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    match fs::remove_dir(data) {
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+            show::line(format!("kept, since it holds other files: {}", data.display()))
+        }
+        removed => removed.with_context(|| format!("cannot remove {}", data.display())),
+    }
 }
 
 fn print_plan(plan: &Plan, data: &Path) -> Result<()> {
@@ -124,10 +195,13 @@ fn print_plan(plan: &Plan, data: &Path) -> Result<()> {
     for path in plan.files.iter().chain(&plan.data) {
         show::line(format!("  {}", path.display()))?;
     }
+    for command in plan.before.iter().chain(&plan.after) {
+        show::line(format!("to be run: {command}"))?;
+    }
     for path in &plan.changed {
         show::line(format!("kept, since it was changed: {}", path.display()))?;
     }
-    if plan.data.is_none() && data.exists() {
+    if plan.data.is_empty() && data.exists() {
         show::line(format!("kept, since --purge was not given: {}", data.display()))?;
     }
     Ok(())
@@ -145,9 +219,9 @@ fn consent() -> Result<bool> {
 
 /// Removes the data, the files and then the receipt, so that what fails can be tried again.
 fn carry_out(plan: &Plan) -> Result<()> {
-    if let Some(data) = &plan.data {
-        fs::remove_dir_all(data).with_context(|| format!("cannot remove {}", data.display()))?;
-    }
+    plan.before.iter().for_each(SystemCommand::run);
+    plan.data.iter().try_for_each(|data| check_unused(data))?;
+    plan.data.iter().try_for_each(|data| purge(data))?;
     for path in plan.files.iter().chain([&plan.receipt]) {
         fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
@@ -155,5 +229,6 @@ fn carry_out(plan: &Plan) -> Result<()> {
         // It stays if another program has put a file there.
         let _ = fs::remove_dir(directory);
     }
+    plan.after.iter().for_each(SystemCommand::run);
     Ok(())
 }

@@ -118,12 +118,58 @@ fn purge_removes_the_data_unless_it_is_in_use_or_foreign() {
     let foreign = ground.directory.path().join("foreign");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("thesis.tex"), "").unwrap();
+    // Names that other projects use, too.
+    for name in ["templates", "guest"] {
+        fs::create_dir(foreign.join(name)).unwrap();
+    }
     let refused = silica(&ground.program(), &foreign, &["uninstall", "--purge", "--yes"]);
     assert!(refused.stderr.contains("does not look like a data directory"), "{refused:?}");
     assert!(ground.program().exists() && foreign.join("thesis.tex").exists());
+    assert!(foreign.join("templates").exists() && foreign.join("guest").exists());
     let removed = ground.uninstall(&["--purge", "--yes"]);
     assert_eq!(removed.status, 0, "{removed:?}");
     assert!(!ground.data().exists() && !ground.prefix().exists());
+}
+
+#[test]
+fn purge_removes_known_files_and_follows_no_link() {
+    let ground = Ground::new();
+    ground.install();
+    let elsewhere = ground.directory.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("kept"), "").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, ground.data().join("templates")).unwrap();
+    fs::create_dir(ground.data().join("logs")).unwrap();
+    fs::write(ground.data().join("notes.txt"), "").unwrap();
+    let removed = ground.uninstall(&["--purge", "--yes"]);
+    assert_eq!(removed.status, 0, "{removed:?}");
+    assert!(removed.stdout.contains("kept, since it holds other files"), "{removed:?}");
+    let left: Vec<_> =
+        fs::read_dir(ground.data()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    assert!(elsewhere.join("kept").exists());
+}
+
+/// The mask of root's shell must not make the program unusable for others.
+#[test]
+fn a_tight_umask_changes_no_mode() {
+    let ground = Ground::new();
+    let prefix = ground.prefix();
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec \"$0\" install --prefix \"$1\"", SILICA]).arg(&prefix);
+    let installed = finish(command.env("SILICA_HOME", ground.data()));
+    assert_eq!(installed.status, 0, "{installed:?}");
+    let mode = |path: &str| fs::metadata(prefix.join(path)).unwrap().permissions().mode() & 0o777;
+    for (path, expected) in [
+        ("", 0o755),
+        ("bin", 0o755),
+        ("share/man/man1", 0o755),
+        ("share/silica", 0o755),
+        ("bin/silica", 0o755),
+        ("share/man/man1/silica.1", 0o644),
+    ] {
+        assert_eq!(mode(path), expected, "{path}");
+    }
 }
 
 #[test]

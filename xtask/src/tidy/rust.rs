@@ -40,6 +40,7 @@ const RESERVED: [Reserved; 2] = [
             "crates/jail/src/client.rs",
             "crates/templates/src/",
             "crates/engine/src/guest.rs",
+            "crates/cli/src/install/system.rs",
             "bench/",
             "xtask/",
         ],

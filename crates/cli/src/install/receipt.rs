@@ -74,7 +74,7 @@ impl Receipt {
             self.add(Entry::directory(directory));
         }
         let directory = path.parent().with_context(failed)?;
-        fs::create_dir_all(directory).with_context(failed)?;
+        super::make_directory(directory).with_context(failed)?;
         let lines = self.entries.iter().map(|entry| {
             let kind = entry.digest.as_deref().unwrap_or(DIRECTORY);
             format!("{kind} {}\n", entry.path.display())
