@@ -90,7 +90,11 @@ fn append(
         () => EntryType::Regular,
     };
     let length = if entry_type == EntryType::Regular { found.len() } else { 0 };
-    let mut header = header(entry_type, found.mode() & 0o7777, length);
+    let mode = match owner {
+        Owner::AsFound => found.mode() & 0o7777,
+        Owner::Root => packed_mode(entry_type, found.mode()),
+    };
+    let mut header = header(entry_type, mode, length);
     if owner == Owner::AsFound {
         header.set_uid(u64::from(found.uid()));
         header.set_gid(u64::from(found.gid()));
@@ -105,6 +109,12 @@ fn append(
         _ => {}
     }
     Ok(())
+}
+
+/// Returns the mode of a packed file. The mask of the shell that packs must not decide it.
+fn packed_mode(entry_type: EntryType, found: u32) -> u32 {
+    let is_program = found & 0o100 != 0;
+    if entry_type == EntryType::Directory || is_program { 0o755 } else { 0o644 }
 }
 
 fn header(entry_type: EntryType, mode: u32, length: u64) -> Header {

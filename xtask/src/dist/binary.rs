@@ -3,6 +3,9 @@
 //! The table of symbols stays, so that a backtrace names functions everywhere. With `silica.debug`
 //! beside the binary it also names files and lines: Rust's runtime follows the link.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,15 +14,30 @@ use anyhow::Result;
 
 use super::{Dist, run_program};
 
-/// Builds the release binary with the variables of a shell: those that `cargo run` sets for this
-/// program would have build scripts run, and most of the workspace compiled, again.
+/// Variables that `cargo run` sets for the program it starts; a name that ends in `_` is the
+/// beginning of many. Build scripts would run, and most of the workspace be compiled, again for them.
+/// Others, such as those of a mirror, a proxy or certificates, are the caller's.
+const SET_FOR_US: [&str; 8] = [
+    "CARGO",
+    "CARGO_MANIFEST_DIR",
+    "CARGO_MANIFEST_PATH",
+    "CARGO_PKG_",
+    "CARGO_BIN_",
+    "CARGO_CRATE_NAME",
+    "CARGO_PRIMARY_PACKAGE",
+    "CARGO_TARGET_TMPDIR",
+];
+
+fn is_set_for_us(name: &str) -> bool {
+    let is_set = |known: &str| name == known || known.ends_with('_') && name.starts_with(known);
+    SET_FOR_US.into_iter().any(is_set)
+}
+
+/// Builds the release binary with the variables of a shell.
 fn build(dist: &Dist) -> Result<()> {
     let mut build = Command::new("cargo");
     for (name, _) in std::env::vars_os() {
-        let is_set_for_us = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO") && !["CARGO_HOME", "CARGO_TARGET_DIR"].contains(&name)
-        });
-        if is_set_for_us {
+        if name.to_str().is_some_and(is_set_for_us) {
             build.env_remove(name);
         }
     }
