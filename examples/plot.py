@@ -1,4 +1,4 @@
-"""A plot, as in a notebook: every open figure becomes a picture beside you, without `savefig`.
+"""A plot, as in a notebook: every open figure is saved in the current directory, without `savefig`.
 
     silica run examples/plot.py
 """
