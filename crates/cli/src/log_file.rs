@@ -1,14 +1,18 @@
 //! The server's log file: `logs/silica.log` in the data directory, beside standard error. Its size is
-//! bounded: a full file is renamed to `silica.log.1`, that one to `silica.log.2`, and so on.
+//! bounded: a full file is renamed to `silica.log.1`, that one to `silica.log.2`, and so on. Both
+//! destinations are written by threads of their own, so no request waits for a disk or a reader.
 
+mod queue;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use queue::LineQueue;
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -53,7 +57,11 @@ impl LogFile {
         Ok(Self { home: home.to_owned(), file, bytes, bytes_max })
     }
 
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.file.metadata()?.nlink() == 0 {
+            // The file was removed: what is written to it is lost.
+            *self = Self::with_size(&self.home, self.bytes_max)?;
+        }
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.bytes_max {
             self.rotate()?;
         }
@@ -67,24 +75,68 @@ impl LogFile {
             let _ =
                 std::fs::rename(full_path(&self.home, number), full_path(&self.home, number + 1));
         }
-        std::fs::rename(path(&self.home), full_path(&self.home, 1))?;
+        match std::fs::rename(path(&self.home), full_path(&self.home, 1)) {
+            // It was moved away; the next file takes its place all the same.
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         *self = Self::with_size(&self.home, self.bytes_max)?;
         Ok(())
     }
 }
 
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.append(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How long the end of the server waits for the last lines of its log.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Writes the log to standard error and, if it can be opened, to the file.
 #[derive(Clone, Debug)]
-pub(crate) struct LogWriter(pub(crate) Option<Arc<Mutex<LogFile>>>);
+pub(crate) struct LogWriter {
+    stderr: LineQueue,
+    file: Option<LineQueue>,
+}
+
+impl LogWriter {
+    /// Starts the threads that write.
+    pub(crate) fn start(file: Option<LogFile>) -> io::Result<Self> {
+        let told =
+            |lines| tracing::warn!(lines, "lines of the log were dropped: it is read slowly");
+        let late = |lines| tracing::warn!(lines, "lines of the log were dropped: the disk is slow");
+        Ok(Self {
+            stderr: LineQueue::to(io::stderr(), told)?,
+            file: file.map(|file| LineQueue::to(file, late)).transpose()?,
+        })
+    }
+
+    /// Returns whether the log goes to a file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Waits, within bounds, until the log is written.
+    pub(crate) fn finish(&self) {
+        let deadline = Instant::now() + FLUSH_PATIENCE;
+        for queue in self.file.iter().chain([&self.stderr]) {
+            queue.flush(deadline);
+        }
+    }
+}
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Some(file) = &self.0 {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            // A full disk loses the log, and must not stop the server.
-            let _ = file.write(line);
+        for queue in self.file.iter().chain([&self.stderr]) {
+            queue.add(line);
         }
-        io::stderr().write_all(line)?;
         Ok(line.len())
     }
 

@@ -4,7 +4,7 @@ mod engine_supervisor;
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     let home = home::home()?;
     let environment = config::environment()?;
     let loaded = Settings::load(&arguments.flags, &environment, home.path())?;
-    start_logging(&loaded.settings, home.path());
+    let log = start_logging(&loaded.settings, home.path())?;
     for notice in &loaded.notices {
         tracing::warn!("{notice}");
     }
@@ -62,6 +62,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<i32> {
     let status = runtime.block_on(serve(&home, loaded.settings, arguments.print));
     // Threads that still block have no request left to answer.
     runtime.shutdown_background();
+    log.finish();
     status
 }
 
@@ -84,7 +85,7 @@ fn raise_file_limit() {
     }
 }
 
-fn start_logging(settings: &Settings, home: &Path) {
+fn start_logging(settings: &Settings, home: &Path) -> Result<LogWriter> {
     let level = match settings.log.level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
@@ -95,12 +96,12 @@ fn start_logging(settings: &Settings, home: &Path) {
     let filter = tracing_subscriber::EnvFilter::new(level);
     let file = LogFile::open(home);
     let failed = file.as_ref().err().map(ToString::to_string);
-    let writer = LogWriter(file.ok().map(|file| Arc::new(Mutex::new(file))));
-    let is_coloured = writer.0.is_none() && colour::is_wanted(&std::io::stderr());
+    let writer = LogWriter::start(file.ok()).context("cannot start the threads of the log")?;
+    let is_coloured = !writer.has_file() && colour::is_wanted(&std::io::stderr());
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(is_coloured)
-        .with_writer(writer)
+        .with_writer(writer.clone())
         // An error of writing the log would itself be written to the log.
         .log_internal_errors(false);
     match settings.log.format {
@@ -111,6 +112,7 @@ fn start_logging(settings: &Settings, home: &Path) {
         let path = log_file::path(home);
         tracing::warn!(error, path = %path.display(), "the log goes to standard error only");
     }
+    Ok(writer)
 }
 
 /// Listens at once, gets ready meanwhile, and serves until a signal.
