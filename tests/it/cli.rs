@@ -10,5 +10,6 @@ mod keys;
 mod program;
 mod repl;
 mod run;
+mod template;
 mod top;
 mod upgrade;

@@ -3,6 +3,9 @@
 //! Only wheels are ever installed (`--only-binary :all:`), because building a source archive runs
 //! the package's code here, on the host. pip's settings for indexes and proxies are respected.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

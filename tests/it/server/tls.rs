@@ -175,6 +175,26 @@ fn top_trusts_the_certificate_that_it_is_given() {
     assert_eq!(looked.json()["sandboxes"], json!([]), "{looked:?}");
 }
 
+/// The variable does for every command what `--ca` does, and a file without a certificate nothing.
+#[test]
+fn certificate_of_the_environment_is_trusted() {
+    let secured = Secured::new();
+    let url = format!("https://localhost:{}", secured.server.admin.address.port());
+    let certificate = secured.server.home().path().join("tls.crt");
+    let silica = |trusted: &Path, arguments: &[&str]| {
+        let mut command = Command::new(SILICA);
+        command.env_clear().env("SILICA_URL", &url).env("SILICA_CA", trusted).args(arguments);
+        finish(command.env("SILICA_KEY", secured.server.admin.key.as_ref().unwrap()))
+    };
+    let status = silica(&certificate, &["status", "--json"]);
+    assert_eq!((status.status, &status.json()["ready"]), (0, &json!(true)), "{status:?}");
+    let ran = silica(&certificate, &["run", "--server", "-c", "6 * 7"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "42\n"), "{ran:?}");
+    let refused = silica(Path::new("/absent.pem"), &["status"]);
+    assert_eq!(refused.status, 125, "{refused:?}");
+    assert!(refused.stderr.contains("cannot read /absent.pem"), "{refused:?}");
+}
+
 #[test]
 fn certificate_that_may_sign_others_is_trusted_if_it_is_the_very_one() {
     let home = TestHome::new(PYTHON);

@@ -120,7 +120,7 @@ impl Startup {
     fn problem(&self) -> Problem {
         let doing = self.0.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.0.started.elapsed().as_secs();
-        let detail = format!("the server is starting, since {seconds} s: {doing}");
+        let detail = format!("the server has been starting for {seconds} s: {doing}");
         Problem::new(Code::Starting, detail).retry_after(RETRY_AFTER)
     }
 }
