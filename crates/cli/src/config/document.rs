@@ -77,10 +77,9 @@ pub(super) fn page() -> String {
             None => String::new(),
         };
         let path = key.path;
-        let variable = key.variable();
-        let about = key.about;
-        let allowed = (key.allowed)();
-        let _ = writeln!(text, "| `{path}` | {about} | {allowed} | {default} | `{variable}` |");
+        // The maximums are of the limits above them.
+        let about = if path.starts_with("limits.max.") { "" } else { key.about };
+        let _ = writeln!(text, "| `{path}` | {about} | {default} |");
     }
     text
 }
@@ -91,7 +90,5 @@ fn heading(section: &str) -> String {
         "" => "## Without a section".to_owned(),
         section => format!("## [{section}]\n\n{}", section_about(section)),
     };
-    format!(
-        "\n{title}\n\n| key | meaning | allowed | default | variable |\n|---|---|---|---|---|\n"
-    )
+    format!("\n{title}\n\n| key | meaning | default |\n|---|---|---|\n")
 }

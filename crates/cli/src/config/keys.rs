@@ -260,8 +260,8 @@ const OPERATION: &[Key] = &[
         "Bytes received from the server"),
     key!("quota.audit_bytes_per_minute" => quota.audit_bytes_per_minute,
         Bytes(AUDIT_BYTES_MIN..=SIZE_MAX),
-        "Bytes of records in the audit log and of its sandboxes, as they are before they are \
-         compressed; beyond that executions are refused"),
+        "Bytes of records in the audit log and of its sandboxes, before compression; beyond that \
+         executions are refused"),
     key!("quota.cpu_seconds_per_minute" => quota.cpu_per_minute,
         OrZero { of: Seconds(MILLISECOND..=TIME_MAX), zero: "no limit" },
         "Processor time of all sandboxes together"),
