@@ -1,6 +1,8 @@
 //! `silica serve`: starts the server from its settings, and shuts it down on a signal.
 
 mod engine_supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -353,7 +355,8 @@ fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOpti
 }
 
 /// Returns the host names that the server answers to. If it listens on a loopback address, these
-/// are only the names of that address: a web page could otherwise reach it by DNS rebinding.
+/// are only the names of that address and that of its public URL, behind a proxy: a web page could
+/// otherwise reach it by DNS rebinding.
 fn allowed_hosts(settings: &Settings) -> Vec<String> {
     let configured = &settings.server.allowed_hosts;
     let host = settings.listen.host();
@@ -363,6 +366,10 @@ fn allowed_hosts(settings: &Settings) -> Vec<String> {
     }
     let mut hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
     hosts.push(host.to_owned());
+    let public = settings.public_url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
+    // An address of IPv6 is in brackets there.
+    let public = public.as_ref().and_then(|url| url.host_str());
+    hosts.extend(public.map(|host| host.trim_matches(['[', ']']).to_owned()));
     hosts
 }
 

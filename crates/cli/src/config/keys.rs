@@ -179,7 +179,8 @@ const GENERAL: &[Key] = &[
         "Web pages, other than the server's own, that may call the API from a browser"),
     key!("server.allowed_hosts" => server.allowed_hosts,
         List { of: HOST, items_max: ENTRIES_MAX, separator: Some(',') },
-        "Host names the server answers to, without ports; if empty, its own address and localhost"),
+        "Host names the server answers to, without ports; if empty, its own address, localhost and \
+         the host of public_url"),
     key!("sandboxes.template" => sandboxes.template, TEMPLATE, "The template of a sandbox"),
     key!("sandboxes.ttl_seconds" => sandboxes.ttl, Seconds(SECOND..=TIME_MAX),
         "The lifetime of a sandbox"),

@@ -153,7 +153,9 @@ pub(crate) fn check_source(options: &AppOptions, request: &Request) -> Result<()
     if options.allowed_hosts.is_empty() || options.allowed_hosts.iter().any(is_allowed) {
         return Ok(());
     }
-    Err(Problem::new(Code::WrongOrigin, "this host name is not among the server's allowed hosts"))
+    let words =
+        "the server does not answer to this host name; server.allowed_hosts lists those it does";
+    Err(Problem::new(Code::WrongOrigin, words))
 }
 
 /// Returns the host name that a request is for, without its port. A request that names several, or one
