@@ -22,8 +22,8 @@ fn the_host_of_the_public_url_is_allowed() {
 
 #[test]
 fn hosts_that_are_configured_are_all() {
-    let mut settings = Settings::default();
-    settings.public_url = Some("https://sandboxes.example.org".to_owned());
+    let public_url = Some("https://sandboxes.example.org".to_owned());
+    let mut settings = Settings { public_url, ..Settings::default() };
     settings.server.allowed_hosts = vec!["other.example".to_owned()];
     assert_eq!(allowed_hosts(&settings), ["other.example"]);
 }
