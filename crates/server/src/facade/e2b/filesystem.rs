@@ -25,6 +25,7 @@ use super::process::ping;
 use crate::app::App;
 use crate::http::break_off::BreakOff;
 use crate::http::files::{change, read};
+use crate::http::in_flight::InFlight;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
 
@@ -129,7 +130,7 @@ pub(super) async fn watch(
     extensions: Extensions,
     body: Body,
 ) -> E2bResult {
-    let mut frames = Frames::of(body, app.options.body_bytes_max);
+    let mut frames = Frames::of(body, app.options.body_bytes_max, InFlight::of(&extensions));
     let message: WatchMessage =
         frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))?;
     let root = paths::guest(&message.path)?;

@@ -1,0 +1,132 @@
+//! What one key makes the server hold is counted: streamed messages, listings, searches, records of what ran.
+
+use std::io::Write as _;
+
+use serde_json::json;
+
+use crate::harness::http::{Client, Connection};
+use crate::harness::server::TestServer;
+use crate::harness::{TIMEOUT, eventually};
+
+/// Returns how much of a budget a key holds.
+fn held(client: &Client, resource: &str) -> u64 {
+    let stats = client.get("/v1/stats").expect(200).json();
+    stats["budgets"][resource]["held"].as_u64().unwrap()
+}
+
+/// A sandbox as E2B's clients use it.
+struct E2bSandbox {
+    client: Client,
+    id: String,
+    token: String,
+}
+
+impl E2bSandbox {
+    fn new(client: &Client) -> Self {
+        let body = json!({"templateID": "base", "timeout": 120});
+        let made = client.post("/v2/sandboxes", &body).expect(201).json();
+        Self {
+            client: client.clone(),
+            id: made["sandboxID"].as_str().unwrap().to_owned(),
+            token: made["envdAccessToken"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    fn headers<'a>(&'a self, kind: &'a str) -> Vec<(&'a str, &'a str)> {
+        vec![
+            ("X-Access-Token", &*self.token),
+            ("E2b-Sandbox-Id", &*self.id),
+            ("E2b-Sandbox-Port", "49983"),
+            ("Content-Type", kind),
+        ]
+    }
+
+    /// Sends the beginning of a stream of messages.
+    fn begin(&self, path: &str, length: usize, body: &[u8]) -> Connection {
+        let headers = self.headers("application/connect+json");
+        let mut connection = self.client.connect();
+        let head = self.client.head("POST", path, &headers, length);
+        connection.send(&[head.as_bytes(), body].concat()).unwrap();
+        connection
+    }
+
+    /// Sends one message, and returns what comes back.
+    fn stream(&self, path: &str, message: &[u8]) -> String {
+        let framed = framed(message);
+        let mut connection = self.begin(path, framed.len(), &framed);
+        assert_eq!(connection.read_head("POST").status, 200);
+        String::from_utf8_lossy(&connection.read_body().unwrap()).into_owned()
+    }
+}
+
+/// Returns a message of Connect.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[0_u8][..], &length, message].concat()
+}
+
+/// The streamed requests of E2B's facade.
+const STREAMED: [&str; 4] = [
+    "/process.Process/Start",
+    "/process.Process/Connect",
+    "/process.Process/StreamInput",
+    "/filesystem.Filesystem/WatchDir",
+];
+
+#[test]
+fn streamed_messages_of_one_key_are_bounded() {
+    let server = TestServer::with(&["quota.in_flight_bytes=1M"]);
+    let attacker = server.tenant();
+    let sandbox = E2bSandbox::new(&attacker);
+    let long = framed(&vec![b' '; 600_000]);
+    for path in STREAMED {
+        // All but the last byte.
+        let first = sandbox.begin(path, long.len(), &long[..long.len() - 1]);
+        let is_held = || held(&attacker, "in_flight_bytes") > 500_000;
+        assert!(eventually(TIMEOUT, is_held), "{path}");
+        let answer = sandbox.stream(path, &vec![b' '; 600_000]);
+        assert!(answer.contains("resource_exhausted"), "{path}: {answer}");
+        drop(first);
+        let is_free = || held(&attacker, "in_flight_bytes") == 0;
+        assert!(eventually(TIMEOUT, is_free), "{path}");
+    }
+}
+
+#[test]
+fn streamed_messages_of_very_many_values_are_refused() {
+    let server = TestServer::new();
+    let sandbox = E2bSandbox::new(&server.admin);
+    let values = format!("{{\"x\": [{}0]}}", "0,".repeat(200_000));
+    for path in STREAMED {
+        let answer = sandbox.stream(path, values.as_bytes());
+        assert!(answer.contains("resource_exhausted"), "{path}: {answer}");
+    }
+}
+
+/// A stream of input is as long as it likes: each message counts until the next one.
+#[test]
+fn messages_of_a_long_stream_count_one_after_the_other() {
+    let server = TestServer::with(&["quota.in_flight_bytes=1M"]);
+    let sandbox = E2bSandbox::new(&server.tenant());
+    let start = json!({"process": {"cmd": "/bin/cat", "args": []}, "tag": "cat", "stdin": true});
+    let cat = framed(start.to_string().as_bytes());
+    let mut started = sandbox.begin("/process.Process/Start", cat.len(), &cat);
+    assert_eq!(started.read_head("POST").status, 200);
+    let select = framed(json!({"start": {"process": {"tag": "cat"}}}).to_string().as_bytes());
+    let text = "eHh4".repeat(75_000);
+    let data = framed(json!({"data": {"input": {"stdin": text}}}).to_string().as_bytes());
+    let mut body = select;
+    for _ in 0..8 {
+        body.write_all(&data).unwrap();
+    }
+    let reading = std::thread::spawn(move || started.read_body());
+    let mut stream = sandbox.begin("/process.Process/StreamInput", body.len(), &body);
+    assert_eq!(stream.read_head("POST").status, 200);
+    let answer = String::from_utf8_lossy(&stream.read_body().unwrap()).into_owned();
+    assert!(!answer.contains("error"), "{answer}");
+    let calls = sandbox.headers("application/json");
+    let close = json!({"process": {"tag": "cat"}}).to_string();
+    let path = "/process.Process/CloseStdin";
+    sandbox.client.request("POST", path, &calls, close.as_bytes()).expect(200);
+    assert!(reading.join().unwrap().unwrap().len() > 8 * 300_000);
+}
