@@ -34,6 +34,15 @@ const QUEUE_RETRY: Duration = Duration::from_secs(1);
 /// How long a transfer waits for others of its key to end.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a file call or a search waits for others of its key to end.
+const WORK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// File calls at a time: each needs a thread of the runtime's pool for blocking work, which has 512.
+const FILE_CALLS: PermitBounds = PermitBounds { total: 96, per_key: 8, reserved: 32 };
+
+/// Searches in the audit log at a time. The store serves four reads at a time, so one is always left for short ones.
+const SEARCHES: PermitBounds = PermitBounds { total: 2, per_key: 1, reserved: 1 };
+
 /// The longest time for which a request above the rate of its key is delayed rather than refused. A client that waits
 /// for each response is only slowed down.
 const RATE_PATIENCE: Duration = Duration::from_millis(500);
@@ -130,6 +139,10 @@ struct Shared {
     creating: FairSemaphore,
     /// Permits to transfer a file, an archive or a long response.
     transfers: FairSemaphore,
+    /// Permits to work on files on a thread that may block.
+    file_calls: FairSemaphore,
+    /// Permits to search in the audit log.
+    searches: FairSemaphore,
     ledger: Ledger,
 }
 
@@ -221,6 +234,8 @@ impl Admission {
             cells,
             creating,
             transfers,
+            file_calls: FairSemaphore::new(FILE_CALLS),
+            searches: FairSemaphore::new(SEARCHES),
             ledger,
         }))
     }
@@ -266,6 +281,18 @@ impl Admission {
         tokio::time::timeout(TRANSFER_PATIENCE, permit)
             .await
             .map_err(|_| self.0.ledger.refuse(Resource::Transfers))
+    }
+
+    /// Waits for a permit to work on files on a thread that may block.
+    pub async fn file_call(&self, tenant: &Tenant) -> Result<Permit, AdmissionError> {
+        let what = "file calls of one key at a time";
+        patiently(self.0.file_calls.acquire(tenant), what, FILE_CALLS.per_key).await
+    }
+
+    /// Waits for a permit to search in the audit log.
+    pub async fn search(&self, tenant: &Tenant) -> Result<Permit, AdmissionError> {
+        let what = "searches of one key at a time";
+        patiently(self.0.searches.acquire(tenant), what, SEARCHES.per_key).await
     }
 
     /// Returns the quota of each key.
@@ -413,6 +440,16 @@ impl Admission {
         state.queued += 1;
         Ok(QueueSlot(self.slot(tenant, SlotKind::Queue)))
     }
+}
+
+/// Waits for a permit, for at most [`WORK_PATIENCE`].
+async fn patiently(
+    permit: impl Future<Output = Permit>,
+    what: &'static str,
+    most: usize,
+) -> Result<Permit, AdmissionError> {
+    let waited = tokio::time::timeout(WORK_PATIENCE, permit).await;
+    waited.map_err(|_| AdmissionError::Quota { what, most: most as u64, retry: QUEUE_RETRY })
 }
 
 impl Shared {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::json;
 
 use crate::harness::http::{Client, Connection};
-use crate::harness::server::TestServer;
+use crate::harness::server::{TestSandbox, TestServer};
 use crate::harness::{TIMEOUT, eventually};
 
 /// Returns how much of a budget a key holds.
@@ -129,4 +129,69 @@ fn messages_of_a_long_stream_count_one_after_the_other() {
     let path = "/process.Process/CloseStdin";
     sandbox.client.request("POST", path, &calls, close.as_bytes()).expect(200);
     assert!(reading.join().unwrap().unwrap().len() > 8 * 300_000);
+}
+
+#[test]
+fn searches_of_one_key_are_bounded() {
+    let server = TestServer::with(&["quota.in_flight_bytes=12M"]);
+    let attacker = server.tenant();
+    let sandbox = TestSandbox::new(&attacker, &json!({}));
+    // The log keeps 64 KiB of each.
+    for number in 0..150 {
+        sandbox.run(&format!("{number}\n# {}", "x".repeat(65_000)));
+    }
+    let unread = attacker.begin("GET", "/v1/audit?limit=1000", &[], b"");
+    assert_eq!(unread.0.status, 200);
+    let bytes = held(&attacker, "in_flight_bytes");
+    assert!((8 << 20..12 << 20).contains(&bytes), "{bytes}");
+    let refused = attacker.get("/v1/audit?limit=1000");
+    assert_eq!(refused.problem(), (429, "quota_exceeded".to_owned()));
+    // Another key is not affected.
+    assert_eq!(server.tenant().get("/v1/audit").expect(200).json()["executions"], json!([]));
+    drop(unread);
+    assert!(eventually(TIMEOUT, || held(&attacker, "in_flight_bytes") == 0));
+    let all = attacker.get("/v1/audit?limit=1000").expect(200).json();
+    let found = all["executions"].as_array().unwrap().len();
+    assert!((100..150).contains(&found), "{found}");
+    assert_eq!(all["truncated"], json!(true));
+    let few = attacker.get("/v1/audit?limit=3").expect(200).json();
+    assert_eq!(few["truncated"], json!(false));
+}
+
+/// Code that makes many files with long names.
+const MANY_FILES: &str = "
+import os
+os.makedirs('many', exist_ok=True)
+for number in range(6000): open(f'many/{number:0200}', 'w').close()
+";
+
+#[test]
+fn listings_of_one_key_are_bounded() {
+    let server = TestServer::with(&["quota.in_flight_bytes=3M"]);
+    let attacker = server.tenant();
+    let sandbox = E2bSandbox::new(&attacker);
+    let native = format!("/v1/sandboxes/{}", sandbox.id);
+    let ran = attacker.post(&format!("{native}/cells"), &json!({"code": MANY_FILES})).expect(200);
+    assert_eq!(ran.json()["outcome"], "ok");
+    let path = format!("{native}/files?path=/home/user/many");
+    let listed = attacker.get(&path).expect(200).json();
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 6000);
+    let unread = attacker.begin("GET", &path, &[], b"");
+    assert_eq!(unread.0.status, 200);
+    assert!(held(&attacker, "in_flight_bytes") > 1 << 20);
+    assert_eq!(attacker.get(&path).problem(), (429, "quota_exceeded".to_owned()));
+    drop(unread);
+    assert!(eventually(TIMEOUT, || held(&attacker, "in_flight_bytes") == 0));
+    // Likewise by E2B's own call.
+    let headers = sandbox.headers("application/json");
+    let list = json!({"path": "/home/user/many"}).to_string();
+    let call = "/filesystem.Filesystem/ListDir";
+    let listed = attacker.request("POST", call, &headers, list.as_bytes()).expect(200).json();
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 6000);
+    let unread = attacker.begin("POST", call, &headers, list.as_bytes());
+    assert_eq!(unread.0.status, 200);
+    assert!(held(&attacker, "in_flight_bytes") > 1 << 20);
+    assert_eq!(attacker.request("POST", call, &headers, list.as_bytes()).status, 429);
+    drop(unread);
+    assert!(eventually(TIMEOUT, || held(&attacker, "in_flight_bytes") == 0));
 }

@@ -120,13 +120,37 @@ impl Session {
         let path = GuestPath::parse(directory)?;
         let shown = path.to_string();
         let files = Arc::clone(self.sandbox.files());
-        let checked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
+        let check = move || match files.stat(&path)?.kind {
             FileKind::Directory => Ok(()),
             FileKind::Symlink => Err(FileError::Linked(path.to_string())),
             FileKind::File | FileKind::Other => Err(FileError::NotDirectory(path.to_string())),
-        });
-        checked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?;
+        };
+        let checked = self.blocking(check).await?.await;
+        checked.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?;
         Ok(shown)
+    }
+
+    /// Starts work on files on a thread that may block, once the owner has a permit for it: each key has few, so that
+    /// one key does not take every thread.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SessionError> {
+        let permit = self.services.admission.file_call(&self.tenant).await?;
+        Ok(tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        }))
+    }
+
+    /// Starts to read files on a thread that may block.
+    pub async fn look_up<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&ReadOnlyFiles) -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SessionError> {
+        let files = self.read_files()?;
+        self.blocking(move || look(&files)).await
     }
 
     /// Returns the files for reading.
@@ -137,12 +161,12 @@ impl Session {
 
     /// Starts a change of the files on a thread that may block. The change goes on if the returned handle
     /// is dropped. Whether it succeeds, fails or panics, the next cell does not report it as its own.
-    pub fn change_files<T: Send + 'static>(
+    pub async fn change_files<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Arc<Files>) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SessionError> {
         let begun = self.begin_file_change()?;
-        Ok(tokio::task::spawn_blocking(move || begun.apply(change)))
+        self.blocking(move || begun.apply(change)).await
     }
 
     /// Returns a change of the files that the caller applies on a thread of its own.
@@ -163,7 +187,7 @@ impl Session {
             return Ok(());
         }
         let bytes_max = self.disk_bytes();
-        let written = self.change_files(move |files| write_all(files, &given, bytes_max))?;
+        let written = self.change_files(move |files| write_all(files, &given, bytes_max)).await?;
         Ok(written.await.map_err(|_| SessionError::ShuttingDown)??)
     }
 

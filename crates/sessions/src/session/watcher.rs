@@ -55,14 +55,16 @@ fn lock(buffer: &Mutex<Buffer>) -> MutexGuard<'_, Buffer> {
 }
 
 impl FileWatcher {
-    /// Returns the notices since the last call. Once they are taken, a failure of the watch is returned.
-    pub fn take(&self) -> Result<Vec<Notice>, FileError> {
+    /// Returns the oldest notices that were not taken yet, at most `count`. Once all are taken, a failure of the watch is
+    /// returned.
+    pub fn take(&self, count: usize) -> Result<Vec<Notice>, FileError> {
         let mut buffer = lock(&self.buffer);
         match buffer.failure.take() {
             Some(error) if buffer.notices.is_empty() => Err(error),
             failure => {
                 buffer.failure = failure;
-                Ok(buffer.notices.drain(..).collect())
+                let count = count.min(buffer.notices.len());
+                Ok(buffer.notices.drain(..count).collect())
             }
         }
     }
@@ -101,7 +103,7 @@ impl Session {
         self.touch()?;
         let files = Arc::clone(self.sandbox.files());
         let watched = path.clone();
-        let begun = tokio::task::spawn_blocking(move || files.watch(&watched, reach)).await;
+        let begun = self.blocking(move || files.watch(&watched, reach)).await?.await;
         let watch = begun.unwrap_or_else(|_| Err(FileError::Missed(path.to_string())))?;
         Ok(FileWatch { watch, _permit: permit })
     }

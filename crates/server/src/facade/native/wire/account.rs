@@ -11,6 +11,7 @@ use silica_store::audit::Verdict;
 use silica_store::keys::KeyRecord;
 
 use super::{Moment, promised};
+use crate::http::long_answer::LongText;
 
 /// A template
 #[derive(Debug, JsonSchema)]
@@ -227,7 +228,25 @@ struct Execution {
 pub(crate) struct ExecutionList {
     /// The newest first
     #[schemars(with = "Vec<Execution>")]
-    pub(crate) executions: Vec<silica_store::audit::Execution>,
+    executions: Vec<silica_store::audit::Execution>,
+    /// Whether older ones were left out because the response would be too long
+    truncated: bool,
+    #[serde(skip)]
+    #[schemars(skip)]
+    bytes: u64,
+}
+
+impl From<silica_store::audit::Found> for ExecutionList {
+    fn from(found: silica_store::audit::Found) -> Self {
+        let silica_store::audit::Found { executions, bytes, is_cut } = found;
+        Self { executions, truncated: is_cut, bytes }
+    }
+}
+
+impl LongText for ExecutionList {
+    fn bytes_least(&self) -> u64 {
+        self.bytes
+    }
 }
 
 /// The result of checking the audit log's chain

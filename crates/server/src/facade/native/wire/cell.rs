@@ -16,6 +16,7 @@ use super::approval::CellApproval;
 use super::finding::{Finding, findings};
 use super::{Detail, Moment, millis, promised};
 use crate::facade::limits::field;
+use crate::http::long_answer::LongText;
 use crate::http::payload::{JsonText, KeptText, LossyText, PayloadValue};
 
 /// A cell: code that is run in a kernel
@@ -279,6 +280,25 @@ impl Cell {
     }
 }
 
+impl LongText for Cell {
+    fn bytes_least(&self) -> u64 {
+        self.end.as_ref().map_or(0, CellEnd::bytes_least)
+    }
+}
+
+impl LongText for CellList {
+    fn bytes_least(&self) -> u64 {
+        self.cells.iter().map(LongText::bytes_least).sum()
+    }
+}
+
+impl Bundle {
+    /// Returns about how many bytes its text has at least.
+    pub(super) fn bytes_least(&self) -> u64 {
+        self.data.0.bytes()
+    }
+}
+
 impl CellRequest {
     /// Describes the only cell of a run without a server, which no policy checks.
     pub(super) fn only(created_at: Moment) -> Self {
@@ -295,6 +315,13 @@ impl CellRequest {
 }
 
 impl CellEnd {
+    /// Returns about how many bytes its text has at least.
+    pub(super) fn bytes_least(&self) -> u64 {
+        let results = self.results.iter().flatten().map(Bundle::bytes_least).sum::<u64>();
+        let streams = self.stdout.iter().chain(&self.stderr).map(|stream| stream.0.kept());
+        results + streams.sum::<u64>()
+    }
+
     fn of_cell(end: &silica_sessions::CellEnd, detail: Detail) -> Self {
         let mut rendered = Self::new(&end.report, &end.files, detail, &end.limits, field);
         rendered.kernel_state = end.kernel.name();

@@ -9,6 +9,7 @@ use silica_sessions::KernelState;
 use super::cell::{Cell, CellEnd, CellRequest};
 use super::sandbox::Containment;
 use super::{Base64, Detail, EngineRun, Moment};
+use crate::http::long_answer::LongText;
 
 /// A single run: its cell, and the files that were asked for
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,6 +69,13 @@ impl Output {
     /// A file that could not be read.
     pub(crate) fn failed(path: String, error: String) -> Self {
         Self { path, size: None, content_base64: None, error: Some(error) }
+    }
+}
+
+impl LongText for RunReport {
+    fn bytes_least(&self) -> u64 {
+        let outputs = self.outputs.iter().filter_map(|output| output.size).sum::<u64>();
+        outputs + self.end.as_ref().map_or(0, CellEnd::bytes_least)
     }
 }
 
