@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use silica_engine::CpuShare;
 use silica_store::Tenant;
 
 use bucket::Bucket;
@@ -254,9 +255,24 @@ impl Admission {
     pub fn held(&self, tenant: Option<&Tenant>, resource: Resource) -> u64 {
         match resource {
             Resource::Transfers => self.0.transfers.held(tenant) as u64,
-            Resource::InFlightBytes | Resource::KeptBytes | Resource::Connections => {
-                self.0.ledger.held(tenant, resource)
-            }
+            Resource::AuditBytes => self.0.recorded(tenant),
+            Resource::InFlightBytes
+            | Resource::KeptBytes
+            | Resource::Connections
+            | Resource::CpuWeight => self.0.ledger.held(tenant, resource),
+        }
+    }
+
+    /// Returns the most of a resource that may be held: by everyone, or by one key. `None` if there is no bound, because
+    /// that of each key is enough.
+    pub fn most(&self, tenant: Option<&Tenant>, resource: Resource) -> Option<u64> {
+        let Shared { quota, capacity, .. } = &*self.0;
+        match (resource, tenant) {
+            (Resource::AuditBytes, Some(_)) => Some(quota.audit_bytes_per_minute),
+            (Resource::CpuWeight, Some(_)) => Some(u64::from(CpuShare::WEIGHT_MAX)),
+            (Resource::AuditBytes | Resource::CpuWeight, None) => None,
+            (resource, Some(_)) => Some(quota.budget.of(resource)),
+            (resource, None) => Some(capacity.budget.of(resource)),
         }
     }
 
@@ -375,7 +391,13 @@ impl Admission {
     pub fn record(&self, tenant: &Tenant, bytes: u64) -> Result<(), AdmissionError> {
         let now = Instant::now();
         let quota = &self.0.quota;
-        self.0.with_key(tenant, |key| key.take_record(bytes, quota, now))
+        let taken = self.0.with_key(tenant, |key| key.take_record(bytes, quota, now));
+        self.note_unrecorded(taken)
+    }
+
+    /// Counts a refusal of audit records.
+    fn note_unrecorded<T>(&self, taken: Result<T, AdmissionError>) -> Result<T, AdmissionError> {
+        taken.inspect_err(|_| self.note_refusal(Resource::AuditBytes))
     }
 
     /// Charges a key for bytes that were recorded. If they are more than its quota, its next executions are refused.
@@ -408,7 +430,7 @@ impl Admission {
             let what = "sandboxes of one key";
             return Err(AdmissionError::Quota { what, most, retry: SANDBOX_RETRY });
         }
-        key.take_record(0, &shared.quota, Instant::now())?;
+        self.note_unrecorded(key.take_record(0, &shared.quota, Instant::now()))?;
         key.sandboxes += 1;
         state.sandboxes += 1;
         Ok(self.slot(tenant, SlotKind::Sandbox))
@@ -435,7 +457,7 @@ impl Admission {
         let what = "output bytes per minute";
         let most = quota.output_bytes_per_minute;
         key.output.take(0.0, now).map_err(|retry| AdmissionError::Quota { what, most, retry })?;
-        key.take_record(0, quota, now)?;
+        self.note_unrecorded(key.take_record(0, quota, now))?;
         key.queued += 1;
         state.queued += 1;
         Ok(QueueSlot(self.slot(tenant, SlotKind::Queue)))
@@ -456,6 +478,17 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Counters only: a panic while the lock is held leaves no broken invariant.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many bytes of audit records count now: those of the last minute, by and by fewer.
+    fn recorded(&self, tenant: Option<&Tenant>) -> u64 {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let of_key = |key: &mut Key| key.audit.taken(now) as u64;
+        match tenant {
+            Some(tenant) => state.keys.get_mut(tenant).map_or(0, of_key),
+            None => state.keys.values_mut().map(of_key).sum(),
+        }
     }
 
     fn key<'a>(&self, state: &'a mut State, tenant: &Tenant) -> &'a mut Key {

@@ -20,14 +20,15 @@ use tokio::sync::{Semaphore, watch};
 use crate::cell::Cell;
 use crate::command::Command;
 use crate::error::SessionError;
-use crate::fairness::QuotaSlot;
+use crate::fairness::{QuotaSlot, Resource};
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
 use crate::sessions::Services;
 
 use activity::Activity;
-pub(crate) use activity::Executing;
+pub(crate) use activity::{Executing, ExecutingSessions};
 pub use files::{FileChange, ReadOnlyFiles};
+pub use inside::InsideFile;
 pub use life::{EndReason, LifeChange};
 use usage::Samples;
 pub use usage::UsageSample;
@@ -172,6 +173,7 @@ impl Session {
         let NewSession { id, tenant, purpose, terms, slot, created } = new;
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
+        let activity = Activity::new(services.admission.hold(&tenant, Resource::CpuWeight));
         let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
         let session = Arc::new(Self {
             id,
@@ -182,7 +184,7 @@ impl Session {
             sandbox,
             services,
             created_at,
-            activity: Activity::new(),
+            activity,
             cells_submitted: 0.into(),
             cells_run: 0.into(),
             files_changed: Arc::new(snapshot.is_none().into()),

@@ -94,7 +94,7 @@ impl Session {
     pub(crate) fn command_ended(&self, ended: &Arc<Command>, output_bytes: u64) {
         self.mark_files_changed();
         self.may_drop_output(Arc::downgrade(ended) as Weak<dyn HasOutput>);
-        self.services.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
+        self.charge_execution(output_bytes, Duration::ZERO);
         let mut items = self.lock();
         items.last_used = Instant::now();
         let done = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Done(_));

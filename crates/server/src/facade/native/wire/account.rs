@@ -129,8 +129,8 @@ impl From<&Quota> for QuotaShown {
 pub(crate) struct BudgetUse {
     /// What is held now
     held: u64,
-    /// The most that may be held
-    most: u64,
+    /// The most that may be held; null for a resource that only each key has a bound for
+    most: Option<u64>,
 }
 
 /// Budgets, by resource
@@ -138,13 +138,9 @@ pub(crate) type BudgetUses = BTreeMap<&'static str, BudgetUse>;
 
 /// Renders what a key holds of its budgets, or what all keys hold of the server's.
 pub(crate) fn budget_uses(admission: &Admission, tenant: Option<&Tenant>) -> BudgetUses {
-    let budget = match tenant {
-        Some(_) => &admission.quota().budget,
-        None => &admission.capacity().budget,
-    };
     let used = |resource: &Resource| {
         let held = admission.held(tenant, *resource);
-        (resource.name(), BudgetUse { held, most: budget.of(*resource) })
+        (resource.name(), BudgetUse { held, most: admission.most(tenant, *resource) })
     };
     Resource::ALL.iter().map(used).collect()
 }
