@@ -330,7 +330,7 @@ impl HasOutput for Cell {
             return false;
         }
         *phase = CellPhase::Done(Arc::new(end.without_output()));
-        self.log.shrink(0);
+        self.log.drop_events();
         true
     }
 }

@@ -300,7 +300,7 @@ impl HasOutput for Command {
             CommandPhase::Done(_) | CommandPhase::Running => false,
         });
         if is_dropped {
-            self.log.shrink(0);
+            self.log.drop_events();
         }
         is_dropped
     }
