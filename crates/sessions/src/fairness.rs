@@ -281,6 +281,11 @@ impl Admission {
         self.0.ledger.refused(resource)
     }
 
+    /// Counts the refusal of one more of a key's own budget, and returns it.
+    pub(crate) fn refuse(&self, resource: Resource) -> AdmissionError {
+        self.0.ledger.refuse(resource)
+    }
+
     /// Counts a refusal of a part of a budget.
     pub(crate) fn note_refusal(&self, resource: Resource) {
         self.0.ledger.note_refusal(resource);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Created, Sandbox, Snapshot};
+use silica_engine::{Created, Sandbox};
 use silica_store::{SandboxId, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
@@ -27,6 +27,7 @@ use crate::sessions::Services;
 
 use activity::Activity;
 pub(crate) use activity::{Executing, ExecutingSessions};
+use files::KeptSnapshot;
 pub use files::{FileChange, ReadOnlyFiles};
 pub use inside::InsideFile;
 pub use life::{EndReason, LifeChange};
@@ -122,7 +123,7 @@ pub struct Session {
     pub(crate) cells_run: AtomicU64,
     /// Whether files were changed from outside since the last snapshot.
     files_changed: Arc<AtomicBool>,
-    snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    snapshot: tokio::sync::Mutex<Option<KeptSnapshot>>,
     watches: Arc<Semaphore>,
     ended: watch::Sender<Option<EndReason>>,
     /// Whether the registry of live sessions has removed it.
@@ -174,6 +175,8 @@ impl Session {
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
         let activity = Activity::new(services.admission.hold(&tenant, Resource::CpuWeight));
+        let kept = services.kept.begin(&tenant);
+        let snapshot = snapshot.and_then(|snapshot| KeptSnapshot::new(snapshot, kept));
         let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
         let session = Arc::new(Self {
             id,

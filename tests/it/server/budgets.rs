@@ -195,3 +195,160 @@ fn listings_of_one_key_are_bounded() {
     drop(unread);
     assert!(eventually(TIMEOUT, || held(&attacker, "in_flight_bytes") == 0));
 }
+
+/// Names of changed files, texts of errors, requests of commands and notices of watchers count as output does.
+#[test]
+fn all_that_is_kept_of_executions_is_counted() {
+    let server = TestServer::with(&["quota.kept_bytes=8M"]);
+    let client = server.tenant();
+    let kept = || held(&client, "kept_bytes");
+    let sandbox = E2bSandbox::new(&client);
+    let native = format!("/v1/sandboxes/{}", sandbox.id);
+    let run = |code: &str| {
+        client.post(&format!("{native}/cells"), &json!({"code": code})).expect(200).json()
+    };
+    let first = run(MANY_FILES);
+    assert_eq!(first["files"]["created"].as_array().unwrap().len(), 6000);
+    // The list of what was created, and the list of what is there.
+    let names = kept();
+    assert!(names > 2 * 6000 * 200, "{names}");
+    let failed = run("raise ValueError('x' * 300_000)");
+    assert_eq!(failed["outcome"], "raised");
+    let errors = kept() - names;
+    // In its log, and in its report.
+    assert!(errors > 100_000, "{errors}");
+    let before = kept();
+    let command = json!({"command": format!("true {}", "x".repeat(100_000))});
+    client.post(&format!("{native}/commands"), &command).expect(200);
+    assert!(kept() - before > 200_000, "{} {before}", kept());
+    // The oldest is dropped first. What it was is still there.
+    let loud = "import sys\nfor _ in range(8): sys.stdout.write('x' * (1 << 20))\nNone";
+    let limits = json!({"limits": {"output_bytes": 16 << 20}});
+    let other = TestSandbox::new(&client, &limits);
+    other.run(loud);
+    assert!(kept() <= 8 << 20, "{}", kept());
+    let first = client.get(&format!("{native}/cells/c1")).expect(200).json();
+    let none = json!({"created": [], "changed": [], "removed": [], "truncated": true});
+    assert_eq!((&first["outcome"], &first["files"]), (&json!("ok"), &none));
+    let failed = client.get(&format!("{native}/cells/c2")).expect(200).json();
+    let dropped = json!({"name": "ValueError", "value": "", "traceback": []});
+    assert_eq!(failed["error"], dropped);
+}
+
+#[test]
+fn notices_of_one_key_are_bounded() {
+    let server = TestServer::with(&["quota.kept_bytes=1M"]);
+    let client = server.tenant();
+    let sandbox = E2bSandbox::new(&client);
+    let calls = sandbox.headers("application/json");
+    let watch = json!({"path": "/home/user", "recursive": true}).to_string();
+    let call = |name: &str, body: &str| {
+        let path = format!("/filesystem.Filesystem/{name}");
+        client.request("POST", &path, &calls, body.as_bytes())
+    };
+    let watchers: Vec<String> = (0..8)
+        .map(|_| call("CreateWatcher", &watch).expect(200).json()["watcherId"].to_string())
+        .collect();
+    let path = format!("/v1/sandboxes/{}/cells", sandbox.id);
+    client.post(&path, &json!({"code": MANY_FILES})).expect(200);
+    let most = held(&client, "kept_bytes");
+    assert!(most <= 1 << 20, "{most}");
+    // Each has at most a thousand in a response, and says in the end that it missed some.
+    let mut missed = 0;
+    for id in &watchers {
+        let body = format!("{{\"watcherId\": {id}}}");
+        loop {
+            let answer = call("GetWatcherEvents", &body);
+            if answer.status != 200 {
+                missed += 1;
+                break;
+            }
+            let events = answer.json()["events"].as_array().unwrap().len();
+            assert!(events <= 1000, "{events}");
+            if events == 0 {
+                break;
+            }
+        }
+    }
+    assert!(missed > 0, "no watcher missed anything");
+}
+
+/// Commands that print without end and that no client reads.
+#[test]
+fn running_commands_beyond_the_budget_keep_nothing() {
+    let server = TestServer::with(&["quota.kept_bytes=1M"]);
+    let client = server.tenant();
+    let sandbox = TestSandbox::new(&client, &json!({}));
+    let start = |number: usize| {
+        let loud = format!("head -c 20M /dev/zero | tr '\\0' x; touch done-{number}; sleep 60");
+        let body = json!({"command": loud, "background": true});
+        sandbox.post("/commands", &body).expect(202).json()["id"].as_str().unwrap().to_owned()
+    };
+    let before = resident_bytes(server.pid());
+    let ids: Vec<String> = (0..30).map(start).collect();
+    let printed = || {
+        let listed = sandbox.get("/files?path=/workspace").expect(200).text();
+        listed.matches("\"done-").count()
+    };
+    assert!(eventually(TIMEOUT, || printed() == ids.len()), "{}", printed());
+    let grown = resident_bytes(server.pid()).saturating_sub(before);
+    println!("grown by {grown} bytes");
+    assert!(grown < 40 << 20, "the server has grown by {grown} bytes");
+    let mut events = client.events(&sandbox.at(&format!("/commands/{}/events", ids[29])));
+    assert_eq!(events.next().unwrap().name, "gap");
+}
+
+/// Returns the resident memory of a process.
+fn resident_bytes(pid: u32) -> u64 {
+    let kilobytes = crate::harness::status_of(pid, "VmRSS");
+    kilobytes.split(' ').next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Several keys fill the server's connections: another one is served all the same.
+#[test]
+fn connections_of_many_keys_lock_no_one_out() {
+    let server = TestServer::with(&["quota.connections=8", "capacity.connections=32"]);
+    let keys: Vec<Client> = (0..5).map(|_| server.tenant()).collect();
+    let mut open = Vec::new();
+    for attacker in &keys[..4] {
+        for _ in 0..8 {
+            let mut connection = attacker.connect();
+            connection.send(attacker.head("GET", "/v1/stats", &[], 0).as_bytes()).unwrap();
+            if connection.try_read_head("GET").is_ok_and(|head| head.status == 200) {
+                connection.read_body().unwrap();
+            }
+            open.push(connection);
+        }
+    }
+    for _ in 0..20 {
+        keys[4].get("/v1/stats").expect(200);
+    }
+    drop(open);
+}
+
+/// A key with a large quota: its sandboxes are listed page by page, and another key goes on.
+#[test]
+fn very_many_records_of_one_key_slow_down_no_one() {
+    let server = TestServer::with(&["quota.requests_per_second=100000"]);
+    let (attacker, victim) = (server.tenant(), server.tenant());
+    let other = TestSandbox::new(&victim, &json!({}));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let made = attacker.post("/v1/sandboxes", &json!({})).expect(201).json();
+                    let id = made["id"].as_str().unwrap();
+                    attacker.delete(&format!("/v1/sandboxes/{id}")).expect(204);
+                }
+            });
+        }
+        for _ in 0..20 {
+            let began = std::time::Instant::now();
+            victim.get("/v1/sandboxes").expect(200);
+            other.get("/files?path=/workspace").expect(200);
+            assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+        }
+    });
+    let page = attacker.get("/v1/sandboxes?limit=100").expect(200).json();
+    assert!(page["sandboxes"].as_array().unwrap().len() <= 100);
+}

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::Session;
 use crate::error::SessionError;
+use crate::kept::KeptBytes;
 
 /// The files of a sandbox without the operations that change them.
 #[derive(Clone, Debug)]
@@ -80,6 +81,24 @@ impl ReadOnlyFiles {
     /// Writes a directory as a tar archive.
     pub fn archive(&self, path: &GuestPath, to: &mut dyn Write) -> Result<Archived, FileError> {
         self.0.archive(path, to)
+    }
+}
+
+/// A snapshot that counts in the budget of its key.
+#[derive(Debug)]
+pub(super) struct KeptSnapshot {
+    files: Snapshot,
+    _kept: KeptBytes,
+}
+
+impl KeptSnapshot {
+    /// Counts a snapshot; `None` if the budget has no room for it.
+    pub(super) fn new(files: Snapshot, mut kept: KeptBytes) -> Option<Self> {
+        if !kept.grow(files.bytes()) {
+            return None;
+        }
+        kept.settle();
+        Some(Self { files, _kept: kept })
     }
 }
 
@@ -197,6 +216,7 @@ impl Session {
             return;
         }
         let mut snapshot = self.snapshot.lock().await;
+        *snapshot = None;
         *snapshot = self.look_at_files().await;
     }
 
@@ -205,17 +225,26 @@ impl Session {
         let mut snapshot = self.snapshot.lock().await;
         let Some(before) = snapshot.take() else { return Changes::default() };
         *snapshot = self.look_at_files().await;
-        snapshot.as_ref().map(|now| now.since(&before)).unwrap_or_default()
+        snapshot.as_ref().map_or_else(Changes::left_out, |now| now.files.since(&before.files))
     }
 
-    /// Takes a snapshot; `None` if the files cannot be read, as in a sandbox that has ended.
-    async fn look_at_files(&self) -> Option<Snapshot> {
+    /// Takes a snapshot; `None` if the files cannot be read, as in a sandbox that has ended, or if the budget of the key
+    /// has no room for it.
+    async fn look_at_files(&self) -> Option<KeptSnapshot> {
         let files = self.sandbox.files();
-        if let Some(few) = files.glance().ok()? {
-            return Some(few);
+        let snapshot = match files.glance().ok()? {
+            Some(few) => few,
+            None => {
+                let files = Arc::clone(files);
+                tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()?
+            }
+        };
+        let kept = KeptSnapshot::new(snapshot, self.begin_keeping());
+        if kept.is_none() {
+            // The next cell looks again.
+            self.mark_files_changed();
         }
-        let files = Arc::clone(files);
-        tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()
+        kept
     }
 }
 

@@ -95,7 +95,13 @@ impl RunReport {
     pub(crate) fn of_engine(run: &EngineRun<'_>) -> Self {
         let request = CellRequest::only(Moment(run.created_at));
         let kernel = if run.report.kernel_lives { KernelState::Ready } else { KernelState::Ended };
-        let mut end = CellEnd::new(run.report, run.files, Detail::Full, run.limits, run.setting);
+        let mut end = CellEnd::new(
+            run.report,
+            &Arc::new(run.files.clone()),
+            Detail::Full,
+            run.limits,
+            run.setting,
+        );
         end.kernel_state = kernel.name();
         let outputs = run.outputs.iter().map(|(path, copied)| match copied {
             Ok(bytes) => Output::copied(path.clone(), *bytes),
