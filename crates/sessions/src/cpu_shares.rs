@@ -15,8 +15,8 @@ use silica_store::Tenant;
 
 use crate::sessions::Sessions;
 
-/// The pause between two divisions while a session is active.
-const ACTIVE_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two divisions while a session is active, after the shortest one.
+const ACTIVE_PAUSE: Duration = Duration::from_millis(45);
 
 /// The shortest pause between two divisions, however many sessions become active.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
@@ -31,7 +31,7 @@ pub(crate) async fn share_loop(sessions: Weak<Sessions>) {
         let any_active = divide(&live);
         let changed = std::sync::Arc::clone(&live.services.cpu_changed);
         drop(live);
-        let pause = if any_active { ACTIVE_PAUSE - LEAST_PAUSE } else { IDLE_PAUSE };
+        let pause = if any_active { ACTIVE_PAUSE } else { IDLE_PAUSE };
         tokio::time::sleep(LEAST_PAUSE).await;
         // Either way the weights are divided again.
         let _ = tokio::time::timeout(pause, changed.notified()).await;

@@ -12,6 +12,9 @@ MESSAGE_BYTES = 31 << 20
 
 STREAMS = ("process.Process/Start", "process.Process/Connect", "process.Process/StreamInput", "filesystem.Filesystem/WatchDir")
 
+RECORD_ROUNDS = 60
+"""Tenths of a second for which cells are recorded before they are searched for."""
+
 LONG_NAMES = """
 import os
 os.makedirs("/workspace/names", exist_ok=True)
@@ -63,7 +66,9 @@ async def unread_searches(attack: Attack) -> None:
         return answer
 
     recording = asyncio.ensure_future(attack.flood(record))
-    while attack.going and attack.done["calls"] < attack.many(200, short=100):
+    for _ in range(RECORD_ROUNDS):
+        if not attack.going or attack.done["calls"] >= attack.many(200, short=100):
+            break
         await attack.pause(0.1)
     recording.cancel()
     request = attack.head("GET", "/v1/audit?limit=1000")

@@ -94,10 +94,8 @@ fn summary(frame: &Frame, url: &str) -> String {
 fn budgets(frame: &Frame) -> Option<String> {
     let shown = |used: &BudgetUse| {
         let name = plain(&used.resource, WIDTH_MAX);
-        let amount = |amount: u64| match name.ends_with("_bytes") {
-            true => size(Some(amount)),
-            false => amount.to_string(),
-        };
+        let is_size = name.ends_with("_bytes");
+        let amount = |amount: u64| if is_size { size(Some(amount)) } else { amount.to_string() };
         let most = used.most.map(|most| format!("/{}", amount(most))).unwrap_or_default();
         let short = name.strip_suffix("_bytes").unwrap_or(&name);
         format!("{short} {}{most}", amount(used.held))

@@ -232,12 +232,11 @@ impl Session {
     /// has no room for it.
     async fn look_at_files(&self) -> Option<KeptSnapshot> {
         let files = self.sandbox.files();
-        let snapshot = match files.glance().ok()? {
-            Some(few) => few,
-            None => {
-                let files = Arc::clone(files);
-                tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()?
-            }
+        let snapshot = if let Some(few) = files.glance().ok()? {
+            few
+        } else {
+            let files = Arc::clone(files);
+            tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()?
         };
         let kept = KeptSnapshot::new(snapshot, self.begin_keeping());
         if kept.is_none() {
