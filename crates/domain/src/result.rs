@@ -63,3 +63,20 @@ pub struct CellError {
     /// The lines of its traceback.
     pub traceback: Vec<String>,
 }
+
+impl CellError {
+    /// Returns how many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        let traceback: usize =
+            self.traceback.iter().map(|line| size_of::<String>() + line.len()).sum();
+        (self.name.len() + self.value.len() + traceback) as u64
+    }
+
+    /// Returns its class alone, of at most 100 characters.
+    #[must_use]
+    pub fn without_text(&self) -> Self {
+        const NAME_CHARS_MAX: usize = 100;
+        let name = self.name.chars().take(NAME_CHARS_MAX).collect();
+        Self { name, value: String::new(), traceback: Vec::new() }
+    }
+}

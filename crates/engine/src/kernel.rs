@@ -151,7 +151,7 @@ impl CellReport {
     pub fn without_output(&self) -> Self {
         Self {
             outcome: self.outcome,
-            error: self.error.clone(),
+            error: self.error.as_ref().map(CellError::without_text),
             stdout: self.stdout.without_content().into(),
             stderr: self.stderr.without_content().into(),
             results: Vec::new(),

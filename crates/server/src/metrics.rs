@@ -127,8 +127,9 @@ impl Metrics {
             let budgeted = Budgeted { resource: resource.name() };
             let gauged = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
             self.held.get_or_create(&budgeted).set(gauged(admission.held(None, resource)));
-            let most = admission.capacity().budget.of(resource);
-            self.most.get_or_create(&budgeted).set(gauged(most));
+            if let Some(most) = admission.most(None, resource) {
+                self.most.get_or_create(&budgeted).set(gauged(most));
+            }
             let refused = self.refused.get_or_create(&budgeted);
             refused.inner().store(admission.refused(resource), Ordering::Relaxed);
         }

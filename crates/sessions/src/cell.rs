@@ -99,7 +99,7 @@ pub struct CellEnd {
     /// Outcome, output, results and usage, as the engine reports them.
     pub report: CellReport,
     /// The files that it created, changed and removed.
-    pub files: Changes,
+    pub files: Arc<Changes>,
     /// What became of its kernel.
     pub kernel: KernelState,
     /// A sentence about what was lost with the interpreter; `None` if it was not lost.
@@ -111,11 +111,15 @@ pub struct CellEnd {
 }
 
 impl CellEnd {
-    /// Returns it without output and results, which then count as left out.
+    fn files_without_names(&self) -> Arc<Changes> {
+        if self.files.bytes() == 0 { Arc::clone(&self.files) } else { Changes::left_out().into() }
+    }
+
+    /// Returns it without output, results, the text of its error and the names of files, which then count as left out.
     fn without_output(&self) -> Self {
         Self {
             report: self.report.without_output(),
-            files: self.files.clone(),
+            files: self.files_without_names(),
             kernel: self.kernel,
             lost: self.lost.clone(),
             limits: self.limits.clone(),
@@ -330,7 +334,7 @@ impl HasOutput for Cell {
             return false;
         }
         *phase = CellPhase::Done(Arc::new(end.without_output()));
-        self.log.shrink(0);
+        self.log.drop_events();
         true
     }
 }

@@ -39,6 +39,27 @@ pub struct CommandRequest {
     pub tag: Option<String>,
 }
 
+impl CommandRequest {
+    /// Returns how many bytes of memory it takes, with its line for people.
+    fn bytes(&self) -> u64 {
+        let line = match &self.line {
+            CommandInvocation::Shell(line) => line.len(),
+            CommandInvocation::Program(arguments) => {
+                arguments.iter().map(|argument| size_of::<String>() + argument.len()).sum()
+            }
+        };
+        let variables = self.environment.iter().map(|(name, value)| name.len() + value.len() + 64);
+        let names = self.directory.iter().chain(&self.tag).map(String::len);
+        (2 * line + variables.sum::<usize>() + names.sum::<usize>()) as u64
+    }
+}
+
+/// A request that counts in the budget of its key.
+pub(crate) struct CountedRequest {
+    request: CommandRequest,
+    kept: KeptBytes,
+}
+
 /// What a command runs.
 #[derive(Clone, Debug)]
 pub enum CommandInvocation {
@@ -172,6 +193,8 @@ pub struct Command {
     input: tokio::sync::Mutex<Option<CommandInput>>,
     has_terminal: bool,
     phase: watch::Sender<CommandPhase>,
+    /// Counts the request in the budget of its key.
+    _kept: KeptBytes,
 }
 
 impl Command {
@@ -179,11 +202,12 @@ impl Command {
     pub(crate) fn start(
         executing: Executing,
         id: CommandId,
-        request: CommandRequest,
+        request: CountedRequest,
         mut process: silica_engine::CommandProcess,
         output_bytes: u64,
         ticket: Ticket,
     ) -> Arc<Self> {
+        let CountedRequest { request, kept } = request;
         let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let command = Arc::new(Self {
             id,
@@ -195,6 +219,7 @@ impl Command {
             has_terminal: request.terminal.is_some(),
             request,
             phase: watch::Sender::new(CommandPhase::Running),
+            _kept: kept,
         });
         command.log.push(LogEvent::Start);
         let pump = Pump {
@@ -300,7 +325,7 @@ impl HasOutput for Command {
             CommandPhase::Done(_) | CommandPhase::Running => false,
         });
         if is_dropped {
-            self.log.shrink(0);
+            self.log.drop_events();
         }
         is_dropped
     }

@@ -15,8 +15,11 @@ use silica_store::Tenant;
 
 use crate::sessions::Sessions;
 
-/// The pause between two divisions while a session is active.
-const ACTIVE_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two divisions while a session is active, after the shortest one.
+const ACTIVE_PAUSE: Duration = Duration::from_millis(45);
+
+/// The shortest pause between two divisions, however many sessions become active.
+const LEAST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The pause between two divisions while none is. What sessions do in the background is looked at.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
@@ -28,12 +31,10 @@ pub(crate) async fn share_loop(sessions: Weak<Sessions>) {
         let any_active = divide(&live);
         let changed = std::sync::Arc::clone(&live.services.cpu_changed);
         drop(live);
-        if any_active {
-            tokio::time::sleep(ACTIVE_PAUSE).await;
-        } else {
-            // Either way the weights are divided again.
-            let _ = tokio::time::timeout(IDLE_PAUSE, changed.notified()).await;
-        }
+        let pause = if any_active { ACTIVE_PAUSE } else { IDLE_PAUSE };
+        tokio::time::sleep(LEAST_PAUSE).await;
+        // Either way the weights are divided again.
+        let _ = tokio::time::timeout(pause, changed.notified()).await;
     }
 }
 
@@ -47,7 +48,7 @@ fn divide(sessions: &Sessions) -> bool {
         *counts.entry(session.tenant()).or_default() += 1;
     }
     for session in &active {
-        session.share_foreground(counts[session.tenant()]);
+        session.share_foreground(counts[session.tenant()], now);
     }
     for session in &others {
         session.share_background(now);

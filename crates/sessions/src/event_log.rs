@@ -20,11 +20,15 @@ use tokio::sync::Notify;
 /// client did not receive when its connection broke is still here when it reconnects.
 pub const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The most bytes of a log whose key has no budget left. An attached reader still misses nothing.
-pub(crate) const LOG_BYTES_LEAST: usize = 2 * AHEAD_BYTES_MAX as usize;
+/// The most bytes of a log whose key has no budget left while it has a reader, which still misses nothing. Without one it
+/// keeps nothing.
+const SHORT_LOG_BYTES_MAX: usize = 128 * 1024;
 
 /// How many bytes a writer may be ahead of the slowest reader.
 const AHEAD_BYTES_MAX: u64 = LOG_BYTES_MAX as u64 / 8;
+
+/// How many bytes the writer of a short log may be ahead.
+const SHORT_AHEAD_BYTES_MAX: u64 = SHORT_LOG_BYTES_MAX as u64 / 2;
 
 /// What an event counts beside its text, in bytes.
 const EVENT_BYTES: usize = 64;
@@ -104,11 +108,21 @@ pub struct EventLog {
     grown: Notify,
 }
 
-#[derive(Debug)]
+/// How much a log keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    Whole,
+    /// The budget has no room: what an attached reader needs.
+    Short,
+    /// Nothing but the last event.
+    Ended,
+}
+
+#[derive(Debug, Default)]
 struct Inner {
     events: VecDeque<LogEvent>,
-    /// The most bytes of all kept events.
-    bytes_max: usize,
+    extent: Extent,
     /// The number of the first kept event, counted from 0.
     first: u64,
     kept: usize,
@@ -117,21 +131,6 @@ struct Inner {
     readers: HashMap<u64, Progress>,
     next_reader: u64,
     writer: Option<Waker>,
-}
-
-impl Default for Inner {
-    fn default() -> Self {
-        Self {
-            events: VecDeque::new(),
-            bytes_max: LOG_BYTES_MAX,
-            first: 0,
-            kept: 0,
-            total: 0,
-            readers: HashMap::new(),
-            next_reader: 0,
-            writer: None,
-        }
-    }
 }
 
 /// How far a reader has come.
@@ -144,19 +143,49 @@ struct Progress {
 }
 
 impl Inner {
-    /// Returns how many bytes the slowest reader has yet to read, of those that the writer waits for.
-    fn ahead(&self, now: Instant) -> u64 {
+    /// Returns how many bytes the slowest reader has yet to read, of those that the writer waits for; `None` if it waits
+    /// for none.
+    fn unread(&self, now: Instant) -> Option<u64> {
         let waited_for = |progress: &&Progress| {
             let patience = if progress.attached { STALL_PATIENCE } else { RECONNECT_PATIENCE };
             now.duration_since(progress.since) < patience
         };
         let slowest = self.readers.values().filter(waited_for).map(|progress| progress.read).min();
-        slowest.map_or(0, |read| self.total - read.min(self.total))
+        slowest.map(|read| self.total - read.min(self.total))
     }
 
-    /// Drops the oldest events beyond `bytes_max`, but for the last.
+    /// Returns whether the writer may go on without waiting for a reader.
+    fn has_room(&self, now: Instant) -> bool {
+        let ahead_max = match self.extent {
+            Extent::Whole => AHEAD_BYTES_MAX,
+            Extent::Short | Extent::Ended => SHORT_AHEAD_BYTES_MAX,
+        };
+        self.unread(now).unwrap_or(0) < ahead_max
+    }
+
+    /// Returns the most bytes of all kept events.
+    fn bytes_max(&self) -> usize {
+        match self.extent {
+            Extent::Whole => LOG_BYTES_MAX,
+            Extent::Ended => 0,
+            Extent::Short => match self.unread(Instant::now()) {
+                // What a reader has yet to read stays. It is not much more: the writer waits for it.
+                Some(unread) => {
+                    usize::try_from(unread).unwrap_or(usize::MAX).max(SHORT_LOG_BYTES_MAX)
+                }
+                None => 0,
+            },
+        }
+    }
+
+    /// Drops the oldest events beyond what may be kept, but for the end.
     fn trim(&mut self) {
-        while self.kept > self.bytes_max && self.events.len() > 1 {
+        // Most pushes are far from every bound.
+        if self.kept <= SHORT_LOG_BYTES_MAX && self.extent == Extent::Whole {
+            return;
+        }
+        let bytes_max = self.bytes_max();
+        while self.kept > bytes_max && !matches!(self.events.front(), Some(LogEvent::Done)) {
             let dropped = self.events.pop_front().map_or(0, |event| event.cost());
             self.kept -= dropped;
             self.first += 1;
@@ -188,10 +217,19 @@ impl EventLog {
         kept
     }
 
-    /// Keeps at most so many bytes from now on, and the last event. Later readers get a gap for the others.
-    pub(crate) fn shrink(&self, bytes_max: usize) {
+    /// Keeps only what attached readers need from now on: there is no budget for more. Later readers get a gap.
+    pub(crate) fn shorten(&self) {
         let mut inner = self.lock();
-        inner.bytes_max = inner.bytes_max.min(bytes_max);
+        if inner.extent == Extent::Whole {
+            inner.extent = Extent::Short;
+        }
+        inner.trim();
+    }
+
+    /// Drops all events of a log that has ended but the last. Later readers get a gap for the others.
+    pub(crate) fn drop_events(&self) {
+        let mut inner = self.lock();
+        inner.extent = Extent::Ended;
         inner.trim();
     }
 
@@ -202,13 +240,13 @@ impl EventLog {
 
     /// Returns whether the writer may go on without waiting for a reader.
     pub(crate) fn has_room(&self) -> bool {
-        self.lock().ahead(Instant::now()) < AHEAD_BYTES_MAX
+        self.lock().has_room(Instant::now())
     }
 
     /// Is ready when [`Self::has_room`]. A reader that times out does not wake the writer, which must poll again.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
-        if inner.ahead(Instant::now()) < AHEAD_BYTES_MAX {
+        if inner.has_room(Instant::now()) {
             return Poll::Ready(());
         }
         inner.writer = Some(context.waker().clone());

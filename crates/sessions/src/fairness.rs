@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use silica_engine::CpuShare;
 use silica_store::Tenant;
 
 use bucket::Bucket;
@@ -33,6 +34,15 @@ const QUEUE_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a transfer waits for others of its key to end.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a file call or a search waits for others of its key to end.
+const WORK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// File calls at a time: each needs a thread of the runtime's pool for blocking work, which has 512.
+const FILE_CALLS: PermitBounds = PermitBounds { total: 96, per_key: 8, reserved: 32 };
+
+/// Searches in the audit log at a time. The store serves four reads at a time, so one is always left for short ones.
+const SEARCHES: PermitBounds = PermitBounds { total: 2, per_key: 1, reserved: 1 };
 
 /// The longest time for which a request above the rate of its key is delayed rather than refused. A client that waits
 /// for each response is only slowed down.
@@ -130,6 +140,10 @@ struct Shared {
     creating: FairSemaphore,
     /// Permits to transfer a file, an archive or a long response.
     transfers: FairSemaphore,
+    /// Permits to work on files on a thread that may block.
+    file_calls: FairSemaphore,
+    /// Permits to search in the audit log.
+    searches: FairSemaphore,
     ledger: Ledger,
 }
 
@@ -221,6 +235,8 @@ impl Admission {
             cells,
             creating,
             transfers,
+            file_calls: FairSemaphore::new(FILE_CALLS),
+            searches: FairSemaphore::new(SEARCHES),
             ledger,
         }))
     }
@@ -239,15 +255,35 @@ impl Admission {
     pub fn held(&self, tenant: Option<&Tenant>, resource: Resource) -> u64 {
         match resource {
             Resource::Transfers => self.0.transfers.held(tenant) as u64,
-            Resource::InFlightBytes | Resource::KeptBytes | Resource::Connections => {
-                self.0.ledger.held(tenant, resource)
-            }
+            Resource::AuditBytes => self.0.recorded(tenant),
+            Resource::InFlightBytes
+            | Resource::KeptBytes
+            | Resource::Connections
+            | Resource::CpuWeight => self.0.ledger.held(tenant, resource),
+        }
+    }
+
+    /// Returns the most of a resource that may be held: by everyone, or by one key. `None` if there is no bound, because
+    /// that of each key is enough.
+    pub fn most(&self, tenant: Option<&Tenant>, resource: Resource) -> Option<u64> {
+        let Shared { quota, capacity, .. } = &*self.0;
+        match (resource, tenant) {
+            (Resource::AuditBytes, Some(_)) => Some(quota.audit_bytes_per_minute),
+            (Resource::CpuWeight, Some(_)) => Some(u64::from(CpuShare::WEIGHT_MAX)),
+            (Resource::AuditBytes | Resource::CpuWeight, None) => None,
+            (resource, Some(_)) => Some(quota.budget.of(resource)),
+            (resource, None) => Some(capacity.budget.of(resource)),
         }
     }
 
     /// Returns how often a part of a budget was refused since the start.
     pub fn refused(&self, resource: Resource) -> u64 {
         self.0.ledger.refused(resource)
+    }
+
+    /// Counts the refusal of one more of a key's own budget, and returns it.
+    pub(crate) fn refuse(&self, resource: Resource) -> AdmissionError {
+        self.0.ledger.refuse(resource)
     }
 
     /// Counts a refusal of a part of a budget.
@@ -266,6 +302,18 @@ impl Admission {
         tokio::time::timeout(TRANSFER_PATIENCE, permit)
             .await
             .map_err(|_| self.0.ledger.refuse(Resource::Transfers))
+    }
+
+    /// Waits for a permit to work on files on a thread that may block.
+    pub async fn file_call(&self, tenant: &Tenant) -> Result<Permit, AdmissionError> {
+        let what = "file calls of one key at a time";
+        patiently(self.0.file_calls.acquire(tenant), what, FILE_CALLS.per_key).await
+    }
+
+    /// Waits for a permit to search in the audit log.
+    pub async fn search(&self, tenant: &Tenant) -> Result<Permit, AdmissionError> {
+        let what = "searches of one key at a time";
+        patiently(self.0.searches.acquire(tenant), what, SEARCHES.per_key).await
     }
 
     /// Returns the quota of each key.
@@ -348,7 +396,13 @@ impl Admission {
     pub fn record(&self, tenant: &Tenant, bytes: u64) -> Result<(), AdmissionError> {
         let now = Instant::now();
         let quota = &self.0.quota;
-        self.0.with_key(tenant, |key| key.take_record(bytes, quota, now))
+        let taken = self.0.with_key(tenant, |key| key.take_record(bytes, quota, now));
+        self.note_unrecorded(taken)
+    }
+
+    /// Counts a refusal of audit records.
+    fn note_unrecorded<T>(&self, taken: Result<T, AdmissionError>) -> Result<T, AdmissionError> {
+        taken.inspect_err(|_| self.note_refusal(Resource::AuditBytes))
     }
 
     /// Charges a key for bytes that were recorded. If they are more than its quota, its next executions are refused.
@@ -381,7 +435,7 @@ impl Admission {
             let what = "sandboxes of one key";
             return Err(AdmissionError::Quota { what, most, retry: SANDBOX_RETRY });
         }
-        key.take_record(0, &shared.quota, Instant::now())?;
+        self.note_unrecorded(key.take_record(0, &shared.quota, Instant::now()))?;
         key.sandboxes += 1;
         state.sandboxes += 1;
         Ok(self.slot(tenant, SlotKind::Sandbox))
@@ -408,17 +462,38 @@ impl Admission {
         let what = "output bytes per minute";
         let most = quota.output_bytes_per_minute;
         key.output.take(0.0, now).map_err(|retry| AdmissionError::Quota { what, most, retry })?;
-        key.take_record(0, quota, now)?;
+        self.note_unrecorded(key.take_record(0, quota, now))?;
         key.queued += 1;
         state.queued += 1;
         Ok(QueueSlot(self.slot(tenant, SlotKind::Queue)))
     }
 }
 
+/// Waits for a permit, for at most [`WORK_PATIENCE`].
+async fn patiently(
+    permit: impl Future<Output = Permit>,
+    what: &'static str,
+    most: usize,
+) -> Result<Permit, AdmissionError> {
+    let waited = tokio::time::timeout(WORK_PATIENCE, permit).await;
+    waited.map_err(|_| AdmissionError::Quota { what, most: most as u64, retry: QUEUE_RETRY })
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Counters only: a panic while the lock is held leaves no broken invariant.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many bytes of audit records count now: those of the last minute, by and by fewer.
+    fn recorded(&self, tenant: Option<&Tenant>) -> u64 {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let of_key = |key: &mut Key| key.audit.taken(now) as u64;
+        match tenant {
+            Some(tenant) => state.keys.get_mut(tenant).map_or(0, of_key),
+            None => state.keys.values_mut().map(of_key).sum(),
+        }
     }
 
     fn key<'a>(&self, state: &'a mut State, tenant: &Tenant) -> &'a mut Key {

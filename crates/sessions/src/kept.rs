@@ -144,6 +144,12 @@ impl KeptBytes {
         }
     }
 
+    /// Counts fewer bytes.
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        self.used = self.used.saturating_sub(bytes);
+        self.settle();
+    }
+
     /// Gives back what was reserved ahead.
     pub(crate) fn settle(&mut self) {
         self.reservation.shrink(self.reservation.amount() - self.used);

@@ -39,8 +39,8 @@ pub use fairness::{
 pub use kernel::{KernelInfo, KernelPhase};
 pub use run_once::{RunEnd, RunReport, RunRequest};
 pub use session::{
-    EndReason, FileChange, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo,
-    UsageSample,
+    EndReason, FileChange, FileWatch, FileWatcher, InsideFile, LifeChange, ReadOnlyFiles, Session,
+    SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
 pub use statistics::{CellObserver, Statistics};

@@ -13,21 +13,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use silica_domain::{Containment, Limits};
-use silica_engine::{Created, Sandbox, Snapshot};
+use silica_engine::{Created, Sandbox};
 use silica_store::{SandboxId, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use crate::cell::Cell;
 use crate::command::Command;
 use crate::error::SessionError;
-use crate::fairness::QuotaSlot;
+use crate::fairness::{QuotaSlot, Resource};
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
 use crate::sessions::Services;
 
 use activity::Activity;
-pub(crate) use activity::Executing;
+pub(crate) use activity::{Executing, ExecutingSessions};
+use files::KeptSnapshot;
 pub use files::{FileChange, ReadOnlyFiles};
+pub use inside::InsideFile;
 pub use life::{EndReason, LifeChange};
 use usage::Samples;
 pub use usage::UsageSample;
@@ -121,7 +123,7 @@ pub struct Session {
     pub(crate) cells_run: AtomicU64,
     /// Whether files were changed from outside since the last snapshot.
     files_changed: Arc<AtomicBool>,
-    snapshot: tokio::sync::Mutex<Option<Snapshot>>,
+    snapshot: tokio::sync::Mutex<Option<KeptSnapshot>>,
     watches: Arc<Semaphore>,
     ended: watch::Sender<Option<EndReason>>,
     /// Whether the registry of live sessions has removed it.
@@ -172,6 +174,9 @@ impl Session {
         let NewSession { id, tenant, purpose, terms, slot, created } = new;
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
+        let activity = Activity::new(services.admission.hold(&tenant, Resource::CpuWeight));
+        let kept = services.kept.begin(&tenant);
+        let snapshot = snapshot.and_then(|snapshot| KeptSnapshot::new(snapshot, kept));
         let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
         let session = Arc::new(Self {
             id,
@@ -182,7 +187,7 @@ impl Session {
             sandbox,
             services,
             created_at,
-            activity: Activity::new(),
+            activity,
             cells_submitted: 0.into(),
             cells_run: 0.into(),
             files_changed: Arc::new(snapshot.is_none().into()),

@@ -20,7 +20,7 @@ use crate::error::SessionError;
 use crate::fairness::{Admission, Capacity, Quota};
 use crate::kept::KeptOutput;
 use crate::revocation::revoke_loop;
-use crate::session::{LifeChange, Purpose, Session};
+use crate::session::{ExecutingSessions, LifeChange, Purpose, Session};
 use crate::statistics::Statistics;
 
 /// What the operator decides.
@@ -60,6 +60,8 @@ pub(crate) struct Services {
     pub(crate) kept: KeptOutput,
     pub(crate) review: Review,
     pub(crate) statistics: Arc<Statistics>,
+    /// In how many sessions of each key something runs.
+    pub(crate) executing: Arc<ExecutingSessions>,
     /// Notified when a session becomes active.
     pub(crate) cpu_changed: Arc<Notify>,
 }
@@ -100,6 +102,7 @@ impl Sessions {
             admission,
             review: Review::new(options.review.clone(), store.clone()),
             statistics: Arc::default(),
+            executing: Arc::default(),
             cpu_changed: Arc::default(),
             store,
         };

@@ -50,7 +50,8 @@ pub use chain::{Anchor, Head};
 pub use export::{ExportError, verify_export};
 pub use prune::Pruned;
 pub use record::{Record, RecordKind};
-pub use search::{Execution, SEARCH_MAX, Search, UNFINISHED};
+use search::SearchState;
+pub use search::{Execution, Found, SEARCH_MAX, Search, UNFINISHED};
 pub use settings::{AuditSettings, CodeKept, Redaction, RedactionError};
 pub use verify::{Fault, Noted, NotedHead, Summary, Verdict};
 
@@ -213,6 +214,20 @@ impl<'store> Audit<'store> {
     pub fn search(self, search: &Search) -> Read<Vec<Execution>> {
         let search = search.clone();
         self.store.read(move |connection| search::search(connection, &search))
+    }
+
+    /// Finds executions, newest first, of about `bytes_max` bytes at most and one more. It reads in short steps, so that
+    /// other reads have their turn.
+    pub async fn search_within(self, search: &Search, bytes_max: u64) -> Result<Found, StoreError> {
+        self.store.flushed().await?;
+        let mut state = SearchState::default();
+        while !state.is_over {
+            let search = search.clone();
+            let step =
+                move |connection: &Connection| search::step(connection, &search, bytes_max, state);
+            state = self.store.read_committed(step).await?;
+        }
+        Ok(state.found)
     }
 
     /// Checks the whole chain.

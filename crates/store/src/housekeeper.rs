@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use crate::audit::ChainKey;
 use crate::audit::prune::{Pruning, prune};
 use crate::file::StorePaths;
+use crate::reader::ReadTurns;
 use crate::sandboxes::{delete_ended, delete_ended_beyond};
 use crate::store::{Clock, StoreOptions};
 use crate::writer::{WeakWriter, Writer};
@@ -57,7 +58,12 @@ impl Housekeeper {
         self.checkpoint_due.clone()
     }
 
-    pub(crate) fn start(self, writer: WeakWriter, chain: Arc<ChainKey>) -> Result<(), StoreError> {
+    pub(crate) fn start(
+        self,
+        writer: WeakWriter,
+        chain: Arc<ChainKey>,
+        turns: ReadTurns,
+    ) -> Result<(), StoreError> {
         let Self { checkpoint_due, checkpoints, paths, pruning, ended_kept, ended_max, clock } =
             self;
         // Only the writer's end is left, so that the channel closes with the writer.
@@ -65,7 +71,7 @@ impl Housekeeper {
         let retention = Retention { writer, chain, pruning, ended_kept, ended_max, clock };
         std::thread::Builder::new()
             .name("silica-keeper".to_owned())
-            .spawn(move || run(&checkpoints, &paths, &retention))
+            .spawn(move || run(&checkpoints, &paths, &turns, &retention))
             .map(drop)
             .map_err(|error| StoreError::io("cannot start the store's housekeeping", error))
     }
@@ -81,19 +87,20 @@ struct Retention {
     clock: Clock,
 }
 
-fn run(checkpoints: &Receiver<()>, paths: &StorePaths, retention: &Retention) {
+fn run(checkpoints: &Receiver<()>, paths: &StorePaths, turns: &ReadTurns, retention: &Retention) {
     let mut next = Instant::now();
     loop {
         match checkpoints.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(()) => {
-                report("the write-ahead log could not be moved into the file", checkpoint(paths));
+                let what = "the write-ahead log could not be moved into the file";
+                report(what, checkpoint(paths, turns));
                 report("old records could not be deleted", retention.prune_audit());
             }
             Err(RecvTimeoutError::Timeout) => {
                 report("old records could not be deleted", retention.delete_old());
                 if paths.log_bytes() > LOG_BYTES_KEPT {
                     let what = "the write-ahead log could not be moved into the file";
-                    report(what, checkpoint(paths));
+                    report(what, checkpoint(paths, turns));
                 }
                 next = Instant::now() + DELETE_PAUSE;
             }
@@ -115,14 +122,16 @@ fn report(what: &str, result: Result<(), StoreError>) {
 
 /// Moves what it can of the write-ahead log into the file, without blocking readers or writers. The
 /// waiting for the disk happens here and not in the writer. A log that has become long is then
-/// emptied, for which writers wait while the few records that were added meanwhile are moved; while
-/// a reader or writer is at work, this is left for the next time.
-pub(crate) fn checkpoint(paths: &StorePaths) -> Result<(), StoreError> {
+/// emptied, for which writers wait while the few records that were added meanwhile are moved. Reads
+/// overlap, and one of them would keep the log as it is: so they wait for that moment, too. If they
+/// take too long to end, or if a writer is at work, this is left for the next time.
+fn checkpoint(paths: &StorePaths, turns: &ReadTurns) -> Result<(), StoreError> {
     let run = || {
         let connection = Connection::open(&paths.database)?;
         connection.busy_timeout(paths.patience)?;
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         if paths.log_bytes() > LOG_BYTES_KEPT {
+            let _all_turns = turns.take_all();
             connection.busy_timeout(Duration::ZERO)?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         }

@@ -4,9 +4,10 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::StoreError;
 use crate::error::Failure;
@@ -16,6 +17,9 @@ use crate::writer::Writer;
 
 /// The most concurrent reads of async tasks, and the most connections kept open between reads.
 const READERS_MAX: usize = 4;
+
+/// How long the housekeeping waits for the end of all reads. New ones wait behind it, so this is what they wait at most.
+const EXCLUSION_PATIENCE: Duration = Duration::from_millis(500);
 
 type Work<T> = Box<dyn FnOnce(&Connection) -> Result<T, Failure> + Send>;
 
@@ -45,8 +49,8 @@ impl<T: Send + 'static> IntoFuture for Read<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let turns = Arc::clone(&self.readers.turns);
-            let turn = turns.acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let turns = self.readers.turns.clone();
+            let turn = turns.0.acquire_owned().await.map_err(|_| StoreError::Closed)?;
             let reading = tokio::task::spawn_blocking(move || {
                 let result = self.wait();
                 drop(turn);
@@ -63,22 +67,44 @@ impl<T> std::fmt::Debug for Read<T> {
     }
 }
 
+/// The turns of async tasks to read. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadTurns(Arc<Semaphore>);
+
+impl ReadTurns {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(READERS_MAX)))
+    }
+
+    /// Takes every turn, so that nothing is read until the result is dropped. Returns `None` if reads go on for too
+    /// long. Blocks; must not be called in an async task.
+    pub(crate) fn take_all(&self) -> Option<OwnedSemaphorePermit> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
+        let all = Arc::clone(&self.0).acquire_many_owned(READERS_MAX as u32);
+        let waiting = async { tokio::time::timeout(EXCLUSION_PATIENCE, all).await };
+        runtime.block_on(waiting).ok()?.ok()
+    }
+}
+
 /// The idle connections.
 #[derive(Debug)]
 pub(crate) struct Readers {
     paths: StorePaths,
     idle: Mutex<Vec<Connection>>,
-    turns: Arc<Semaphore>,
+    turns: ReadTurns,
 }
 
 impl Readers {
     /// Opens the first connection, so that a file that cannot be read is an error now. A server
     /// opens all at the start, so that the number of its open files does not depend on concurrent
     /// reads.
-    pub(crate) fn open(paths: StorePaths, access: Access) -> Result<Arc<Self>, StoreError> {
+    pub(crate) fn open(
+        paths: StorePaths,
+        access: Access,
+        turns: ReadTurns,
+    ) -> Result<Arc<Self>, StoreError> {
         let count = if access == Access::Server { READERS_MAX } else { 1 };
         let idle: Result<Vec<_>, _> = (0..count).map(|_| paths.open_for_reading()).collect();
-        let turns = Arc::new(Semaphore::new(READERS_MAX));
         Ok(Arc::new(Self { paths, idle: Mutex::new(idle?), turns }))
     }
 

@@ -18,7 +18,7 @@ use crate::file::StorePaths;
 use crate::housekeeper::Housekeeper;
 use crate::journal::{self, Journal, Pending};
 use crate::keys::{KeyCache, Keys};
-use crate::reader::{Read, Readers};
+use crate::reader::{Read, ReadTurns, Readers};
 use crate::sandboxes::Sandboxes;
 use crate::writer::{Write, Writer};
 use crate::{StoreError, Timestamp};
@@ -141,14 +141,15 @@ impl Store {
             Access::Server => Some(paths.lock_for_server()?),
             Access::Tool | Access::ReadOnly => None,
         };
+        let turns = ReadTurns::new();
         let writing = match options.access {
-            Access::Server | Access::Tool => Some(Writing::start(&paths, &options)?),
+            Access::Server | Access::Tool => Some(Writing::start(&paths, &options, turns.clone())?),
             Access::ReadOnly => {
                 replay_for_reading(&paths, &options.clock)?;
                 None
             }
         };
-        let readers = Readers::open(paths.clone(), options.access)?;
+        let readers = Readers::open(paths.clone(), options.access, turns)?;
         let keys = Arc::default();
         let lock = Mutex::new(lock);
         Ok(Self { inner: Arc::new(Inner { paths, options, readers, keys, writing, lock }) })
@@ -226,6 +227,19 @@ impl Store {
         self.inner.readers.prepare(writer, work)
     }
 
+    /// Prepares a read of what is committed.
+    pub(crate) fn read_committed<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Read<T> {
+        self.inner.readers.prepare(None, work)
+    }
+
+    /// Waits until pending writes are committed.
+    pub(crate) async fn flushed(&self) -> Result<(), StoreError> {
+        self.read(|_| Ok(())).await
+    }
+
     /// Commits pending and deferred writes, so that they can be read.
     pub(crate) fn flush(&self) {
         if let Some(writing) = &self.inner.writing {
@@ -294,7 +308,11 @@ fn replay_for_reading(paths: &StorePaths, clock: &Clock) -> Result<(), StoreErro
 }
 
 impl Writing {
-    fn start(paths: &StorePaths, options: &StoreOptions) -> Result<Self, StoreError> {
+    fn start(
+        paths: &StorePaths,
+        options: &StoreOptions,
+        turns: ReadTurns,
+    ) -> Result<Self, StoreError> {
         let connection = paths.open_for_writing(options.durability)?;
         let chain = Arc::new(ChainKey::for_writing(&connection, paths)?);
         let now = options.clock.now();
@@ -319,7 +337,7 @@ impl Writing {
         let writer =
             Writer::start(connection, paths.clone(), options.durability, journal, checkpoint_due)?;
         if let Some(housekeeper) = housekeeper {
-            housekeeper.start(writer.downgrade(), Arc::clone(&chain))?;
+            housekeeper.start(writer.downgrade(), Arc::clone(&chain), turns)?;
         }
         Ok(Self { writer, chain })
     }

@@ -107,3 +107,69 @@ fn processor_time_between_cells_is_bounded() {
     std::thread::sleep(Duration::from_millis(500));
     assert!(used() - before > 100.0, "{} ms", used() - before);
 }
+
+/// A process in the sandbox reads what the host must not open. It is not left behind: it answers in time.
+#[test]
+fn an_idle_sandbox_is_read_while_another_key_computes() {
+    let server = TestServer::new();
+    let (attacker, victim) = (server.tenant(), server.tenant());
+    let idle = TestSandbox::new(&victim, &json!({}));
+    idle.run("1");
+    let busy: Vec<_> = (0..4).map(|_| TestSandbox::new(&attacker, &json!({}))).collect();
+    for sandbox in &busy {
+        sandbox.start(&json!({"code": "while True: pass", "timeout_seconds": 60}));
+    }
+    let weight = || {
+        let stats = victim.get("/v1/stats").expect(200).json();
+        stats["budgets"]["cpu_weight"]["held"].as_u64().unwrap()
+    };
+    assert!(eventually(TIMEOUT, || weight() == 1), "{}", weight());
+    let began = Instant::now();
+    idle.get("/files?path=/usr").expect(200);
+    println!("listed in {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(2), "took {:?}", began.elapsed());
+}
+
+#[test]
+fn sandboxes_that_become_active_get_their_part_of_the_weight() {
+    const RUNNING: usize = 32;
+    const WEIGHT_MAX: u64 = 800;
+    let server = TestServer::new();
+    let client = server.tenant();
+    let all: Vec<_> = (0..RUNNING).map(|_| TestSandbox::new(&client, &json!({}))).collect();
+    let weight = || {
+        let stats = client.get("/v1/stats").expect(200).json();
+        stats["budgets"]["cpu_weight"]["held"].as_u64().unwrap()
+    };
+    assert!(eventually(TIMEOUT, || weight() == RUNNING as u64), "{}", weight());
+    let mut most = 0;
+    std::thread::scope(|scope| {
+        let start = |sandbox: &TestSandbox| {
+            sandbox.start(&json!({"code": "import time; time.sleep(2)"}));
+        };
+        let starts: Vec<_> =
+            all.iter().map(|sandbox| scope.spawn(move || start(sandbox))).collect();
+        while starts.iter().any(|start| !start.is_finished()) {
+            most = most.max(weight());
+        }
+    });
+    println!("at most {most} while {RUNNING} sandboxes became active");
+    // The first eight of them are given 100 each, the others their part.
+    assert!(most <= 2 * WEIGHT_MAX + WEIGHT_MAX / 2, "{most}");
+    let is_divided = || weight() <= WEIGHT_MAX + WEIGHT_MAX / 4;
+    assert!(eventually(TIMEOUT, is_divided), "{}", weight());
+}
+
+/// Cells that come one after the other do not hide what threads do between them.
+#[test]
+fn processor_time_between_frequent_cells_is_charged() {
+    let server = TestServer::with(&["quota.cpu_seconds_per_minute=3"]);
+    let sandbox = TestSandbox::new(&server.tenant(), &json!({}));
+    sandbox.run(LEAVE_THREADS);
+    let refused = || {
+        std::thread::sleep(Duration::from_millis(400));
+        sandbox.post("/cells", &json!({"code": "1"})).status == 429
+    };
+    let patience = Duration::from_secs(15);
+    assert!(eventually(patience, refused), "it used {} ms", cpu_ms(&sandbox));
+}

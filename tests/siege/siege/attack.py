@@ -54,8 +54,9 @@ class Answer:
 class Attack:
     """One weapon at work."""
 
-    def __init__(self, address: tuple[str, int], key: str, short: bool, share: float, announce) -> None:
-        self.address, self.key, self.short, self.share = address, key, short, share
+    def __init__(self, address: tuple[str, int], keys: list[str], short: bool, share: float, announce) -> None:
+        self.address, self.short, self.share = address, short, share
+        self.key, *self.other_keys = keys
         self.stopping = asyncio.Event()
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()

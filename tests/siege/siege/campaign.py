@@ -27,6 +27,11 @@ LOOK_SECONDS = 0.1
 # takes from the key what the others need.
 SHARE_OF_ALL = 0.25
 
+OTHER_KEYS = 8
+
+NOT_GIVEN_BACK = ("connections", "audit_bytes")
+"""The connection that asks is one; the bytes of records are those of the last minute."""
+
 CRASH_WEAPONS = ("audit flood", "slow writers", "kept output", "requests at the rate limit")
 
 
@@ -55,14 +60,14 @@ LONG = Form("long", quiet=20, each=12, all=600, crash=10, compute=1.0, computati
 class Attacker:
     """The process of one weapon."""
 
-    def __init__(self, weapon: Weapon, server: Besieged, key: str, short: bool, share: float) -> None:
+    def __init__(self, weapon: Weapon, server: Besieged, keys: list[str], short: bool, share: float) -> None:
         self.weapon = weapon
         run = Path(__file__).resolve().parent.parent / "run"
         self.process = subprocess.Popen(
             [sys.executable, str(run), "--wield"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         order = {"weapon": weapon.name, "host": server.address[0], "port": server.address[1]}
-        order |= {"key": key, "short": short, "share": share}
+        order |= {"keys": keys, "short": short, "share": share}
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         self.ready, self.said = threading.Event(), {}
@@ -129,7 +134,8 @@ class Campaign:
     def __init__(self, ground: Ground, form: Form, names: list[str]) -> None:
         self.form, self.names = form, names
         self.server = Besieged(ground)
-        self.attacker_key = self.server.new_key("attacker")[1]
+        # The others only help to fill the server's connections.
+        self.attacker_keys = [self.server.new_key(f"attacker {number}")[1] for number in range(1 + OTHER_KEYS)]
         self.victim_key = self.server.new_key("victim")[1]
         self.settings = self._settings()
         self.rows: list[tuple[Row, list[str]]] = []
@@ -173,7 +179,7 @@ class Campaign:
         before, watch, start = self.server.size(), Watch(self.server), time.monotonic()
         watch.start()
         short = self.form.name == "short"
-        attackers = [Attacker(weapon, self.server, self.attacker_key, short, share) for weapon in weapons]
+        attackers = [Attacker(weapon, self.server, self.attacker_keys, short, share) for weapon in weapons]
         deadline = time.monotonic() + self.form.arm
         for attacker in attackers:
             attacker.ready.wait(max(0.0, deadline - time.monotonic()))
@@ -194,7 +200,7 @@ class Campaign:
                 for what, count in attacker.said.get(told, {}).items():
                     counts[what] = counts.get(what, 0) + count
         held = self.server.settle({"sandboxes": 1, "transfers": 0, "in_flight_bytes": 0})
-        if held["sandboxes"] > 1 or held.get("transfers", 0):
+        if held["sandboxes"] > 1 or held.get("transfers", 0) or held.get("in_flight_bytes", 0):
             row.errors.append(f"not given back: {held}")
         verdict = bars.misses(row, self.quiet, self.form.bars, bars.disk_bound(self.settings, row.seconds))
         self.rows.append((row, verdict))
@@ -211,7 +217,7 @@ class Campaign:
         self.victim.leave()
         held = self.server.settle({"sandboxes": 0, "transfers": 0, "in_flight_bytes": 0, "kept_bytes": 0})
         for name, value in held.items():
-            if name != "connections" and value:
+            if name not in NOT_GIVEN_BACK and value:
                 self.missed.append(f"after the siege: {name} is {value:.0f}, not 0")
         size = self.server.size()
         above = size.memory - self.idle.memory
@@ -227,7 +233,7 @@ class Campaign:
     def _crash(self) -> None:
         names = [name for name in CRASH_WEAPONS if name in self.names] or self.names[:1]
         short = self.form.name == "short"
-        attackers = [Attacker(WEAPONS[name], self.server, self.attacker_key, short, SHARE_OF_ALL) for name in names]
+        attackers = [Attacker(WEAPONS[name], self.server, self.attacker_keys, short, SHARE_OF_ALL) for name in names]
         for attacker in attackers:
             attacker.ready.wait(5)
         words, missed = crash(self.server, self.victim_key, self.form.crash)

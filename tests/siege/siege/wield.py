@@ -35,7 +35,7 @@ def say(**words) -> None:
 
 async def wield(order: dict) -> None:
     address = (order["host"], order["port"])
-    attack = Attack(address, order["key"], order["short"], order["share"], lambda: say(ready=True))
+    attack = Attack(address, order["keys"], order["short"], order["share"], lambda: say(ready=True))
     loop = asyncio.get_running_loop()
     end_of_input = loop.run_in_executor(None, sys.stdin.read)
     end_of_input.add_done_callback(lambda _: attack.stopping.set())

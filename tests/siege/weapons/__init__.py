@@ -28,4 +28,4 @@ def weapon(name: str, armed: str):
     return register
 
 
-from weapons import bodies, connections, output, processes, records, transfers  # noqa: E402, F401
+from weapons import bodies, connections, hoards, keys, output, processes, records, transfers  # noqa: E402, F401

@@ -267,7 +267,7 @@ const OPERATION: &[Key] = &[
         OrZero { of: Seconds(MILLISECOND..=TIME_MAX), zero: "no limit" },
         "Processor time of all sandboxes together"),
     key!("quota.in_flight_bytes" => quota.budget.in_flight_bytes, Bytes(1024..=SIZE_MAX),
-        "Bytes of request bodies that are read or worked on at a time"),
+        "Bytes of request bodies that are read or worked on, and of listings and searches that are sent, at a time"),
     key!("quota.kept_bytes" => quota.budget.kept_bytes, Bytes(1024..=SIZE_MAX),
         "Bytes of output and results that are kept for clients; the oldest are dropped"),
     key!("quota.transfers" => quota.budget.transfers, Whole(1..=HELD_COUNT_MAX),
@@ -281,7 +281,7 @@ const OPERATION: &[Key] = &[
         OrZero { of: Whole(1..=TOKENS_MAX), zero: "no limit" },
         "Cost of models with a known price, in cents, by UTC day"),
     key!("capacity.in_flight_bytes" => capacity.in_flight_bytes, Bytes(1024..=SIZE_MAX),
-        "Bytes of request bodies that are read or worked on at a time"),
+        "Bytes of request bodies that are read or worked on, and of listings and searches that are sent, at a time"),
     key!("capacity.kept_bytes" => capacity.kept_bytes, Bytes(1024..=SIZE_MAX),
         "Bytes of output and results that are kept for clients; the oldest of the key that has \
          most are dropped"),

@@ -22,7 +22,8 @@ pub(super) struct BudgetUse {
     /// The name of the resource, unchanged from the server and untrusted.
     pub(super) resource: String,
     pub(super) held: u64,
-    pub(super) most: u64,
+    /// `None` if only each key has a bound.
+    pub(super) most: Option<u64>,
 }
 
 /// A sandbox. Texts are unchanged from the server and untrusted.
@@ -136,7 +137,7 @@ fn budgets(value: &Value) -> Vec<BudgetUse> {
     let budget = |(resource, used): (&String, &Value)| BudgetUse {
         resource: resource.clone(),
         held: amount(&used["held"]),
-        most: amount(&used["most"]),
+        most: used["most"].as_u64(),
     };
     value.as_object().map(|all| all.iter().map(budget).collect()).unwrap_or_default()
 }

@@ -94,10 +94,11 @@ fn summary(frame: &Frame, url: &str) -> String {
 fn budgets(frame: &Frame) -> Option<String> {
     let shown = |used: &BudgetUse| {
         let name = plain(&used.resource, WIDTH_MAX);
-        match name.strip_suffix("_bytes") {
-            Some(name) => format!("{name} {}/{}", size(Some(used.held)), size(Some(used.most))),
-            None => format!("{name} {}/{}", used.held, used.most),
-        }
+        let is_size = name.ends_with("_bytes");
+        let amount = |amount: u64| if is_size { size(Some(amount)) } else { amount.to_string() };
+        let most = used.most.map(|most| format!("/{}", amount(most))).unwrap_or_default();
+        let short = name.strip_suffix("_bytes").unwrap_or(&name);
+        format!("{short} {}{most}", amount(used.held))
     };
     let all: Vec<String> = frame.budgets.iter().map(shown).collect();
     (!all.is_empty()).then(|| all.join(", "))

@@ -72,6 +72,27 @@ pub struct Changes {
     pub truncated: bool,
 }
 
+impl Changes {
+    /// Returns how many bytes of memory it takes.
+    pub fn bytes(&self) -> u64 {
+        let files = self.created.iter().chain(&self.changed).chain(&self.removed);
+        files.map(|file| (size_of::<ChangedFile>() + file.path.len()) as u64).sum()
+    }
+
+    /// Returns that something changed, without saying what.
+    pub fn left_out() -> Self {
+        Self { truncated: true, ..Self::default() }
+    }
+}
+
+impl Snapshot {
+    /// Returns about how many bytes of memory it takes.
+    pub fn bytes(&self) -> u64 {
+        let entry = size_of::<String>() + size_of::<Stamp>();
+        self.files.keys().map(|path| (entry + path.len()) as u64).sum()
+    }
+}
+
 impl Files {
     /// Takes a snapshot of the files.
     pub fn snapshot(&self) -> Result<Snapshot, FileError> {

@@ -2,7 +2,8 @@
 //!
 //! A connection that has shown no valid key counts for the address of its peer, one that has counts for the key. If
 //! the peer has too many of the first kind, or the server is full, the oldest connection without a key is closed and
-//! the new one is served: a flood of silent connections does not lock out clients with a key.
+//! the new one is served: a flood of silent connections does not lock out clients with a key. If all have shown one, the
+//! oldest connection of the key that has the most is closed: a few keys do not lock out the others either.
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,16 @@ struct State {
     without_key: BTreeMap<u64, Silent>,
     /// The numbers of those of each peer.
     peers: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Connections of each key, by number.
+    keys: HashMap<Tenant, BTreeMap<u64, Keyed>>,
+}
+
+/// A connection with a key.
+#[derive(Debug)]
+struct Keyed {
+    closed: Arc<Notify>,
+    /// Given back when it is told to close, for the connection that takes its place.
+    _hold: Reservation,
 }
 
 /// A connection without a key.
@@ -59,6 +70,31 @@ impl State {
         Some(silent)
     }
 
+    fn forget_keyed(&mut self, tenant: &Tenant, number: u64) -> Option<Keyed> {
+        let of_key = self.keys.get_mut(tenant)?;
+        let keyed = of_key.remove(&number);
+        if of_key.is_empty() {
+            self.keys.remove(tenant);
+        }
+        keyed
+    }
+
+    /// Closes the oldest connection of the key that has the most. Returns false if no key has two.
+    fn close_of_largest_key(&mut self) -> bool {
+        let largest = self.keys.iter().max_by_key(|(_, of_key)| of_key.len());
+        let Some((tenant, of_key)) = largest.filter(|(_, of_key)| of_key.len() > 1) else {
+            return false;
+        };
+        let (tenant, oldest) = (tenant.clone(), of_key.keys().next().copied());
+        if let Some(number) = oldest
+            && let Some(keyed) = self.forget_keyed(&tenant, number)
+        {
+            keyed.closed.notify_one();
+            self.open.remove(&number);
+        }
+        true
+    }
+
     /// Closes a connection without a key.
     fn close(&mut self, number: u64) {
         if let Some(silent) = self.forget(number) {
@@ -78,8 +114,8 @@ impl Connections {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection, for which another one may be closed. Returns `None` if the server is full of connections
-    /// with a key.
+    /// Admits a connection, for which another one may be closed. Returns `None` if the server is full of keys with one
+    /// connection each.
     pub(super) fn admit(&self, peer: IpAddr) -> Option<Arc<Connection>> {
         let mut state = self.lock();
         let of_peer = state.peers.get(&peer);
@@ -89,9 +125,11 @@ impl Connections {
         if let Some(number) = oldest_of_peer {
             state.close(number);
         } else if state.open.len() >= self.0.count_max {
-            let (number, _) = state.without_key.first_key_value()?;
-            let number = *number;
-            state.close(number);
+            match state.without_key.keys().next().copied() {
+                Some(number) => state.close(number),
+                None if state.close_of_largest_key() => {}
+                None => return None,
+            }
         }
         let number = state.next;
         state.next += 1;
@@ -120,7 +158,7 @@ pub(crate) struct Connection {
     has_request: AtomicBool,
     resets: AtomicBool,
     /// The key that it counts for.
-    holder: Mutex<Option<(Tenant, Reservation)>>,
+    holder: Mutex<Option<Tenant>>,
 }
 
 impl Connection {
@@ -155,22 +193,35 @@ impl Connection {
         tenant: &Tenant,
     ) -> Result<(), AdmissionError> {
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
-        if holder.as_ref().is_some_and(|(known, _)| known == tenant) {
+        if holder.as_ref() == Some(tenant) {
             return Ok(());
         }
         let mut hold = admission.hold(tenant, Resource::Connections);
         hold.grow(1)?;
-        *holder = Some((tenant.clone(), hold));
+        let before = holder.replace(tenant.clone());
         drop(holder);
-        self.connections.lock().forget(self.number);
+        let mut state = self.connections.lock();
+        state.forget(self.number);
+        if let Some(before) = before {
+            state.forget_keyed(&before, self.number);
+        }
+        if state.open.contains(&self.number) {
+            let of_key = state.keys.entry(tenant.clone()).or_default();
+            let closed = Arc::clone(&self.closed);
+            of_key.insert(self.number, Keyed { closed, _hold: hold });
+        }
         Ok(())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        let holder = self.holder.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut state = self.connections.lock();
         state.forget(self.number);
+        if let Some(tenant) = &holder {
+            state.forget_keyed(tenant, self.number);
+        }
         state.open.remove(&self.number);
     }
 }

@@ -15,8 +15,7 @@ pub(crate) async fn read<T: Send + 'static>(
     session: &Session,
     act: impl FnOnce(&ReadOnlyFiles) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let files = session.read_files()?;
-    done(tokio::task::spawn_blocking(move || act(&files))).await
+    done(session.look_up(act).await?).await
 }
 
 /// Changes files on a thread that may block. The session marks the change.
@@ -24,7 +23,7 @@ pub(crate) async fn change<T: Send + 'static>(
     session: &Session,
     act: impl FnOnce(&Arc<Files>) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Problem> {
-    done(session.change_files(act)?).await
+    done(session.change_files(act).await?).await
 }
 
 async fn done<T>(work: JoinHandle<Result<T, FileError>>) -> Result<T, Problem> {

@@ -48,6 +48,14 @@ impl InFlight {
         Ok(())
     }
 
+    /// Gives a part back.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hold) = &mut state.hold {
+            hold.shrink(bytes);
+        }
+    }
+
     /// Gives everything back.
     pub(super) fn release(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).hold = None;

@@ -44,9 +44,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
         let max = request.extensions().get::<BodyMax>().map_or(0, |max| max.0);
         let in_flight = InFlight::of(request.extensions());
         let bytes = read(request.into_body(), max, &in_flight).await?;
-        if bytes.len() >= COUNTED_BYTES_MIN {
-            in_flight.grow((count_values(&bytes)? * VALUE_BYTES) as u64)?;
-        }
+        in_flight.grow(parsed_bytes(&bytes)?)?;
         parse(&bytes).map(Self)
     }
 }
@@ -74,6 +72,14 @@ fn place<T: DeserializeOwned>(text: &[u8]) -> Option<String> {
     let place = error.path().to_string();
     let is_known = !matches!(place.as_str(), "." | "?");
     (is_known && place.len() <= PLACE_CHARS_MAX).then_some(place)
+}
+
+/// Returns how many bytes of memory the values of a JSON text may take, beside the text.
+pub(crate) fn parsed_bytes(text: &[u8]) -> Result<u64, Problem> {
+    if text.len() < COUNTED_BYTES_MIN {
+        return Ok(0);
+    }
+    Ok((count_values(text)? * VALUE_BYTES) as u64)
 }
 
 /// Returns about how many values are in a JSON text: each is followed by a comma, or is the last of its list.
@@ -120,9 +126,17 @@ pub(crate) async fn read(
 
 /// Returns the next piece of a body, or `None` at its end. Waits for at most [`BODY_PATIENCE`].
 pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    next_piece_within(body, BODY_PATIENCE).await
+}
+
+/// Returns the next piece of a body, or `None` at its end. Waits for at most `patience`.
+pub(crate) async fn next_piece_within(
+    body: &mut Body,
+    patience: Duration,
+) -> Result<Option<Bytes>, Problem> {
     loop {
-        let frame = tokio::time::timeout(BODY_PATIENCE, body.frame()).await.map_err(|_| {
-            let seconds = BODY_PATIENCE.as_secs();
+        let frame = tokio::time::timeout(patience, body.frame()).await.map_err(|_| {
+            let seconds = patience.as_secs();
             let words = format!("no byte of the body arrived for {seconds} seconds");
             Problem::new(Code::RequestTimeout, words)
         })?;

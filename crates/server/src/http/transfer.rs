@@ -14,8 +14,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use silica_engine::InsideReader;
-use silica_sessions::{Permit, Session};
+use silica_sessions::{InsideFile, Permit, Session};
 use silica_store::Tenant;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -32,7 +31,7 @@ pub(crate) const PIECES_WAITING: usize = 2;
 /// The right to transfer something.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    permit: Permit,
+    permit: Arc<Permit>,
     /// The sandbox with which the transfer ends.
     session: Option<Arc<Session>>,
 }
@@ -41,13 +40,13 @@ impl Transfer {
     /// Waits until a key may transfer something of a sandbox.
     pub(crate) async fn of_session(app: &App, session: &Arc<Session>) -> Result<Self, Problem> {
         let permit = app.sessions.admission().transfer(session.tenant()).await?;
-        Ok(Self { permit, session: Some(Arc::clone(session)) })
+        Ok(Self { permit: Arc::new(permit), session: Some(Arc::clone(session)) })
     }
 
     /// Waits until a key may transfer something that the server keeps.
     pub(crate) async fn of_key(app: &App, tenant: &Tenant) -> Result<Self, Problem> {
         let permit = app.sessions.admission().transfer(tenant).await?;
-        Ok(Self { permit, session: None })
+        Ok(Self { permit: Arc::new(permit), session: None })
     }
 
     /// Waits as long as it takes until a key may transfer something that the server keeps.
@@ -72,8 +71,8 @@ async fn ended(session: Option<&Session>) {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
-    /// The transfer lasts until the last piece was sent.
-    _permit: Permit,
+    /// The transfer lasts until the last piece was sent and its thread or task has ended.
+    _permit: Arc<Permit>,
 }
 
 impl Pieces {
@@ -129,7 +128,9 @@ pub(crate) fn read_pieces<R: Send + 'static>(
 ) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let Transfer { permit, session } = transfer;
+    let held = Arc::clone(&permit);
     tokio::spawn(async move {
+        let _held = held;
         loop {
             let reading = tokio::task::spawn_blocking(move || {
                 let piece = read(&mut reader);
@@ -150,10 +151,12 @@ pub(crate) fn read_pieces<R: Send + 'static>(
 }
 
 /// Has the pieces of a body read by a process in the sandbox.
-pub(crate) fn inside_pieces(transfer: Transfer, mut reader: InsideReader) -> Pieces {
+pub(crate) fn inside_pieces(transfer: Transfer, mut reader: InsideFile) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let Transfer { permit, session } = transfer;
+    let held = Arc::clone(&permit);
     tokio::spawn(async move {
+        let _held = held;
         loop {
             let piece = reader.next().await.map(Bytes::from).map_err(io::Error::other);
             let is_last = piece.as_ref().map_or(true, Bytes::is_empty);
@@ -175,7 +178,9 @@ pub(crate) fn write_pieces(
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let Transfer { permit, session } = transfer;
     let mut pipe = Pipe { sender, session, runtime: Handle::current(), buffer: Vec::new() };
+    let held = Arc::clone(&permit);
     own_thread(move || {
+        let _held = held;
         let written = write(&mut pipe).and_then(|()| io::Write::flush(&mut pipe));
         // Fails only if the client has left or the sandbox has ended.
         let _ = pipe.send(written.map(|()| Bytes::new()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{CellReport, CellSetup, Changes, Control};
+use silica_engine::{CellReport, CellSetup, Control};
 use silica_store::approvals::{ApprovalRecord, Asked, NewApproval};
 use silica_store::{ApprovalId, Digest, Timestamp};
 use tokio::sync::{mpsc, oneshot};
@@ -177,7 +177,7 @@ fn finish(session: &Session, parked: Parked, outcome: Outcome, kernel: KernelSta
     let lost = (kernel == KernelState::Ended)
         .then(|| "its sandbox ended before the approval was decided".to_owned());
     let report = CellReport::not_run(outcome);
-    let files = Changes::default();
+    let files = Arc::default();
     let end = CellEnd { report, files, kernel, lost, limits: parked.limits, _kept: None };
     end_unrecorded(session, &parked.cell, Arc::new(end));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use silica_domain::Outcome;
-use silica_engine::{CellReport, Changes};
+use silica_engine::CellReport;
 use silica_store::audit::Ticket;
 
 use super::{Cell, CellEnd, KernelState};
@@ -21,7 +21,7 @@ pub(crate) fn give_up(session: &Session, job: Job) {
     };
     let end = Arc::new(CellEnd {
         report: CellReport::not_run(outcome),
-        files: Changes::default(),
+        files: Arc::default(),
         kernel: KernelState::Ended,
         lost: Some(lost.to_owned()),
         limits: job.limits,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use silica_domain::{Bundle, CellError};
 use silica_engine::{Decoder, Watcher};
 
-use crate::event_log::{EventLog, LOG_BYTES_LEAST, LogEvent, OutputText};
+use crate::event_log::{EventLog, LogEvent, OutputText};
 use crate::kept::KeptBytes;
 
 /// Writes the output of a cell into its log.
@@ -54,7 +54,7 @@ impl LogWriter {
         if self.kept.grow(more as u64) {
             self.log_bytes += more;
         } else {
-            self.log.shrink(LOG_BYTES_LEAST);
+            self.log.shorten();
         }
     }
 }

@@ -156,7 +156,7 @@ impl Session {
     /// Charges the owner for the output and the processor time of a cell.
     pub(crate) fn charge(&self, report: &CellReport) {
         let output = report.stdout.total() + report.stderr.total();
-        self.services.admission.charge(self.tenant(), output, report.cpu.unwrap_or_default());
+        self.charge_execution(output, report.cpu.unwrap_or_default());
     }
 }
 

@@ -8,7 +8,7 @@ use silica_store::audit::Ticket;
 
 use super::{Command, CommandEnded, CommandOutcome, CommandPhase};
 use crate::audit;
-use crate::event_log::{EventLog, LOG_BYTES_LEAST, LogEvent, OutputText};
+use crate::event_log::{EventLog, LogEvent, OutputText};
 use crate::kept::KeptBytes;
 use crate::session::{Executing, Session};
 
@@ -94,7 +94,7 @@ impl Pump {
         if self.kept.grow(more as u64) {
             self.log_bytes += more;
         } else {
-            log.shrink(LOG_BYTES_LEAST);
+            log.shorten();
         }
     }
 

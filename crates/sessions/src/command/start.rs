@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 use silica_domain::CommandId;
 use silica_engine::{CommandSpec, Stdin};
 
-use super::{Command, CommandInvocation, CommandPhase, CommandRequest};
+use super::{Command, CommandInvocation, CommandPhase, CommandRequest, CountedRequest};
 use crate::audit;
 use crate::create::check_environment;
 use crate::error::SessionError;
+use crate::fairness::Resource;
 use crate::kept::HasOutput;
 use crate::session::{KEPT_MAX, Session};
+
+/// A request of at most so many bytes is not counted: a command is not refused because others print much.
+const SHORT_REQUEST_BYTES_MAX: u64 = 4096;
 
 impl Session {
     /// Starts a command. It runs even if the caller drops the future.
@@ -57,6 +61,12 @@ impl Session {
             spec.directory = directory;
         }
         let limits = &self.terms.limits;
+        let mut kept = self.begin_keeping();
+        let bytes = request.bytes();
+        if bytes > SHORT_REQUEST_BYTES_MAX && !kept.grow(bytes) {
+            return Err(self.services.admission.refuse(Resource::KeptBytes).into());
+        }
+        kept.settle();
         let ticket = audit::begin_command(&self, &request.line, limits)?.await?;
         let executing = self.execute();
         let process = match self.sandbox.start_command(&spec).await {
@@ -74,6 +84,7 @@ impl Session {
             items.next_command += 1;
             CommandId::new(items.next_command - 1)
         };
+        let request = CountedRequest { request, kept };
         let command = Command::start(executing, id, request, process, limits.output_bytes, ticket);
         self.lock().commands.push_back(Arc::clone(&command));
         Ok(command)
@@ -94,7 +105,7 @@ impl Session {
     pub(crate) fn command_ended(&self, ended: &Arc<Command>, output_bytes: u64) {
         self.mark_files_changed();
         self.may_drop_output(Arc::downgrade(ended) as Weak<dyn HasOutput>);
-        self.services.admission.charge(self.tenant(), output_bytes, Duration::ZERO);
+        self.charge_execution(output_bytes, Duration::ZERO);
         let mut items = self.lock();
         items.last_used = Instant::now();
         let done = |command: &Arc<Command>| matches!(command.phase(), CommandPhase::Done(_));

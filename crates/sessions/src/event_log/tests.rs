@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
+use super::{
+    EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText, SHORT_LOG_BYTES_MAX,
+};
 
 fn text(text: &str) -> LogEvent {
     LogEvent::Stdout(OutputText::Utf8(text.into()))
@@ -97,4 +99,47 @@ async fn writer_wakes_when_there_is_room() {
     assert!(!waiting.is_finished());
     rest(&mut reader);
     waiting.await.unwrap();
+}
+
+/// A log for which there is no budget keeps nothing that no client reads.
+#[test]
+fn a_short_log_without_readers_keeps_nothing() {
+    let log = Arc::new(EventLog::default());
+    let chunk = "x".repeat(64 * 1024);
+    for _ in 0..20 {
+        log.push(text(&chunk));
+    }
+    log.shorten();
+    assert_eq!(log.lock().kept, 0);
+    for _ in 0..20 {
+        log.push(text(&chunk));
+    }
+    assert_eq!(log.lock().kept, 0);
+    log.push(LogEvent::Done);
+    assert_eq!(rest(&mut log.read(0)), ["gap 40", "41 done"]);
+}
+
+#[test]
+fn a_reader_of_a_short_log_misses_nothing_and_holds_little() {
+    let log = Arc::new(EventLog::default());
+    let mut reader = log.read(0);
+    let chunk = "x".repeat(16 * 1024);
+    for _ in 0..30 {
+        log.push(text(&chunk));
+    }
+    // What was there when the budget was used up stays until it is read, and the writer waits.
+    log.shorten();
+    assert!(!log.has_room());
+    assert_eq!(rest(&mut reader).len(), 30);
+    let mut read = 0;
+    for _ in 0..100 {
+        while log.has_room() {
+            log.push(text(&chunk));
+        }
+        assert!(log.lock().kept <= SHORT_LOG_BYTES_MAX + chunk.len() + 64, "{}", log.lock().kept);
+        let new = rest(&mut reader);
+        assert!(new.iter().all(|read| !read.starts_with("gap")), "{new:?}");
+        read += new.len();
+    }
+    assert!(read >= 400, "{read}");
 }

@@ -58,6 +58,12 @@ impl Bucket {
         }
     }
 
+    /// Returns how much was taken and is not refilled yet.
+    pub(super) fn taken(&mut self, now: Instant) -> f64 {
+        self.refill(now);
+        self.capacity - self.level
+    }
+
     /// Takes an amount that has been used already.
     pub(super) fn charge(&mut self, amount: f64, now: Instant) {
         self.refill(now);

@@ -20,7 +20,7 @@ const BUDGET_RETRY: Duration = Duration::from_secs(1);
 /// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Bytes of request bodies that are being read or worked on.
+    /// Bytes of request bodies that are being read or worked on, and of responses that are made of copies.
     InFlightBytes,
     /// Bytes of output and results that are kept for clients.
     KeptBytes,
@@ -28,12 +28,22 @@ pub enum Resource {
     Transfers,
     /// Open connections.
     Connections,
+    /// Bytes of audit records in the last minute.
+    AuditBytes,
+    /// Weights of sandboxes, by which the processors are shared.
+    CpuWeight,
 }
 
 impl Resource {
     /// Every resource, in the order in which they are shown.
-    pub const ALL: [Self; 4] =
-        [Self::InFlightBytes, Self::KeptBytes, Self::Transfers, Self::Connections];
+    pub const ALL: [Self; 6] = [
+        Self::InFlightBytes,
+        Self::KeptBytes,
+        Self::Transfers,
+        Self::Connections,
+        Self::AuditBytes,
+        Self::CpuWeight,
+    ];
 
     /// Returns its name in settings, responses and metrics.
     pub fn name(self) -> &'static str {
@@ -42,6 +52,8 @@ impl Resource {
             Self::KeptBytes => "kept_bytes",
             Self::Transfers => "transfers",
             Self::Connections => "connections",
+            Self::AuditBytes => "audit_bytes",
+            Self::CpuWeight => "cpu_weight",
         }
     }
 
@@ -49,15 +61,19 @@ impl Resource {
     fn describe(self, holder: BudgetHolder) -> &'static str {
         match (self, holder) {
             (Self::InFlightBytes, BudgetHolder::Key) => {
-                "bytes of request bodies in flight of one key"
+                "bytes of requests and responses in flight of one key"
             }
-            (Self::InFlightBytes, BudgetHolder::Server) => "bytes of request bodies in flight",
+            (Self::InFlightBytes, BudgetHolder::Server) => {
+                "bytes of requests and responses in flight"
+            }
             (Self::KeptBytes, BudgetHolder::Key) => "bytes of kept output of one key",
             (Self::KeptBytes, BudgetHolder::Server) => "bytes of kept output",
             (Self::Transfers, BudgetHolder::Key) => "transfers of one key at a time",
             (Self::Transfers, BudgetHolder::Server) => "transfers at a time",
             (Self::Connections, BudgetHolder::Key) => "connections of one key",
             (Self::Connections, BudgetHolder::Server) => "connections",
+            (Self::AuditBytes, _) => "bytes of audit records per minute",
+            (Self::CpuWeight, _) => "weight of sandboxes",
         }
     }
 }
@@ -83,13 +99,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the most of a resource that may be held.
-    pub fn of(&self, resource: Resource) -> u64 {
+    /// Returns the most of a resource that may be held; what is bounded in another way has no bound here.
+    pub(super) fn of(&self, resource: Resource) -> u64 {
         match resource {
             Resource::InFlightBytes => self.in_flight_bytes,
             Resource::KeptBytes => self.kept_bytes,
             Resource::Transfers => self.transfers,
             Resource::Connections => self.connections,
+            Resource::AuditBytes | Resource::CpuWeight => u64::MAX,
         }
     }
 }
@@ -213,6 +230,17 @@ impl Reservation {
         state.keys.entry(self.tenant.clone()).or_default()[index] += more;
         self.amount += more;
         Ok(())
+    }
+
+    /// Holds this much, whatever the budget is: for what is divided and not refused.
+    pub(crate) fn set(&mut self, amount: u64) {
+        let index = self.resource as usize;
+        let mut state = self.ledger.lock();
+        let now = |held: u64| held - self.amount + amount;
+        state.held[index] = now(state.held[index]);
+        let of_key = &mut state.keys.entry(self.tenant.clone()).or_default()[index];
+        *of_key = now(*of_key);
+        self.amount = amount;
     }
 
     /// Gives a part back.

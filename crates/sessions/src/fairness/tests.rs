@@ -176,3 +176,28 @@ async fn creating_sandboxes_goes_round_the_keys_too() {
     drop(second.await);
     assert!(admission.is_idle());
 }
+
+/// One key cannot take every thread for file calls, nor every reader of the store.
+#[tokio::test(start_paused = true)]
+async fn file_calls_and_searches_of_one_key_leave_room_for_others() {
+    let admission = Admission::new(quota(), CAPACITY);
+    let hostile = tenant("hostile");
+    let mut calls = Vec::new();
+    for _ in 0..super::FILE_CALLS.per_key {
+        calls.push(admission.file_call(&hostile).await.unwrap());
+    }
+    let refused = admission.file_call(&hostile).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the quota is used up: at most 8 file calls of one key at a time"
+    );
+    admission.file_call(&tenant("other")).await.unwrap();
+    let search = admission.search(&hostile).await.unwrap();
+    assert!(admission.search(&hostile).await.is_err());
+    let others = [tenant("b"), tenant("c")];
+    let first = admission.search(&others[0]).await.unwrap();
+    let second = admission.search(&others[1]).await.unwrap();
+    drop((calls, search, first, second));
+    admission.file_call(&hostile).await.unwrap();
+    admission.search(&hostile).await.unwrap();
+}

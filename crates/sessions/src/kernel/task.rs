@@ -119,15 +119,16 @@ impl KernelTask {
                     LogWriter::new(Arc::clone(&cell.log), self.session.begin_keeping());
                 let run = kernel.run(&code, &limits, &mut writer, &mut controls);
                 let report = busy_poll::run(run).await;
-                let kept = writer.finish();
+                let mut kept = writer.finish();
                 drop(permit);
-                let report = report.unwrap_or_else(|error| {
+                let mut report = report.unwrap_or_else(|error| {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "a cell found no interpreter");
                     CellReport::not_run(Outcome::Disconnected)
                 });
-                let files = self.session.changed_files().await;
-                (report, files, Some(kept))
+                let mut files = self.session.changed_files().await;
+                keep_rest(&mut kept, &mut report, &mut files);
+                (report, files.into(), Some(kept))
             }
             (Some(_), None) => not_run(Outcome::Disconnected),
             (None, _) => not_run(Outcome::Interrupted),
@@ -221,6 +222,20 @@ impl KernelTask {
 }
 
 /// Returns the report of a cell that never began.
-fn not_run(outcome: Outcome) -> (CellReport, Changes, Option<KeptBytes>) {
-    (CellReport::not_run(outcome), Changes::default(), None)
+fn not_run(outcome: Outcome) -> (CellReport, Arc<Changes>, Option<KeptBytes>) {
+    (CellReport::not_run(outcome), Arc::default(), None)
+}
+
+/// Counts the text of an error and the names of files for the key, or leaves them out.
+fn keep_rest(kept: &mut KeptBytes, report: &mut CellReport, files: &mut Changes) {
+    if let Some(error) = &mut report.error
+        && !kept.grow(error.bytes())
+    {
+        *error = error.without_text();
+        report.keeping_refused = true;
+    }
+    if !kept.grow(files.bytes()) {
+        *files = Changes::left_out();
+    }
+    kept.settle();
 }

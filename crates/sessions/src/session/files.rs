@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::Session;
 use crate::error::SessionError;
+use crate::kept::KeptBytes;
 
 /// The files of a sandbox without the operations that change them.
 #[derive(Clone, Debug)]
@@ -83,6 +84,24 @@ impl ReadOnlyFiles {
     }
 }
 
+/// A snapshot that counts in the budget of its key.
+#[derive(Debug)]
+pub(super) struct KeptSnapshot {
+    files: Snapshot,
+    _kept: KeptBytes,
+}
+
+impl KeptSnapshot {
+    /// Counts a snapshot; `None` if the budget has no room for it.
+    pub(super) fn new(files: Snapshot, mut kept: KeptBytes) -> Option<Self> {
+        if !kept.grow(files.bytes()) {
+            return None;
+        }
+        kept.settle();
+        Some(Self { files, _kept: kept })
+    }
+}
+
 /// Marks the files as changed from outside when it is dropped, also by a panic.
 struct MarkChanged(Arc<AtomicBool>);
 
@@ -120,13 +139,37 @@ impl Session {
         let path = GuestPath::parse(directory)?;
         let shown = path.to_string();
         let files = Arc::clone(self.sandbox.files());
-        let checked = tokio::task::spawn_blocking(move || match files.stat(&path)?.kind {
+        let check = move || match files.stat(&path)?.kind {
             FileKind::Directory => Ok(()),
             FileKind::Symlink => Err(FileError::Linked(path.to_string())),
             FileKind::File | FileKind::Other => Err(FileError::NotDirectory(path.to_string())),
-        });
-        checked.await.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?;
+        };
+        let checked = self.blocking(check).await?.await;
+        checked.unwrap_or_else(|_| Err(FileError::Missing(directory.to_owned())))?;
         Ok(shown)
+    }
+
+    /// Starts work on files on a thread that may block, once the owner has a permit for it: each key has few, so that
+    /// one key does not take every thread.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SessionError> {
+        let permit = self.services.admission.file_call(&self.tenant).await?;
+        Ok(tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        }))
+    }
+
+    /// Starts to read files on a thread that may block.
+    pub async fn look_up<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&ReadOnlyFiles) -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SessionError> {
+        let files = self.read_files()?;
+        self.blocking(move || look(&files)).await
     }
 
     /// Returns the files for reading.
@@ -137,12 +180,12 @@ impl Session {
 
     /// Starts a change of the files on a thread that may block. The change goes on if the returned handle
     /// is dropped. Whether it succeeds, fails or panics, the next cell does not report it as its own.
-    pub fn change_files<T: Send + 'static>(
+    pub async fn change_files<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Arc<Files>) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SessionError> {
         let begun = self.begin_file_change()?;
-        Ok(tokio::task::spawn_blocking(move || begun.apply(change)))
+        self.blocking(move || begun.apply(change)).await
     }
 
     /// Returns a change of the files that the caller applies on a thread of its own.
@@ -163,7 +206,7 @@ impl Session {
             return Ok(());
         }
         let bytes_max = self.disk_bytes();
-        let written = self.change_files(move |files| write_all(files, &given, bytes_max))?;
+        let written = self.change_files(move |files| write_all(files, &given, bytes_max)).await?;
         Ok(written.await.map_err(|_| SessionError::ShuttingDown)??)
     }
 
@@ -173,6 +216,7 @@ impl Session {
             return;
         }
         let mut snapshot = self.snapshot.lock().await;
+        *snapshot = None;
         *snapshot = self.look_at_files().await;
     }
 
@@ -181,17 +225,25 @@ impl Session {
         let mut snapshot = self.snapshot.lock().await;
         let Some(before) = snapshot.take() else { return Changes::default() };
         *snapshot = self.look_at_files().await;
-        snapshot.as_ref().map(|now| now.since(&before)).unwrap_or_default()
+        snapshot.as_ref().map_or_else(Changes::left_out, |now| now.files.since(&before.files))
     }
 
-    /// Takes a snapshot; `None` if the files cannot be read, as in a sandbox that has ended.
-    async fn look_at_files(&self) -> Option<Snapshot> {
+    /// Takes a snapshot; `None` if the files cannot be read, as in a sandbox that has ended, or if the budget of the key
+    /// has no room for it.
+    async fn look_at_files(&self) -> Option<KeptSnapshot> {
         let files = self.sandbox.files();
-        if let Some(few) = files.glance().ok()? {
-            return Some(few);
+        let snapshot = if let Some(few) = files.glance().ok()? {
+            few
+        } else {
+            let files = Arc::clone(files);
+            tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()?
+        };
+        let kept = KeptSnapshot::new(snapshot, self.begin_keeping());
+        if kept.is_none() {
+            // The next cell looks again.
+            self.mark_files_changed();
         }
-        let files = Arc::clone(files);
-        tokio::task::spawn_blocking(move || files.snapshot()).await.ok()?.ok()
+        kept
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 
 use super::Session;
 use crate::error::SessionError;
+use crate::kept::KeptBytes;
 
 /// The most watches of one sandbox at a time.
 pub(super) const WATCHES_MAX: usize = 32;
@@ -42,11 +43,18 @@ pub struct FileWatcher {
     task: AbortHandle,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Buffer {
     notices: VecDeque<Notice>,
+    /// Counts the notices in the budget of the key.
+    kept: KeptBytes,
     /// Why no more notices come.
     failure: Option<FileError>,
+}
+
+/// Returns how many bytes of memory a notice takes.
+fn notice_bytes(notice: &Notice) -> u64 {
+    (size_of::<Notice>() + notice.name.len()) as u64
 }
 
 fn lock(buffer: &Mutex<Buffer>) -> MutexGuard<'_, Buffer> {
@@ -55,14 +63,18 @@ fn lock(buffer: &Mutex<Buffer>) -> MutexGuard<'_, Buffer> {
 }
 
 impl FileWatcher {
-    /// Returns the notices since the last call. Once they are taken, a failure of the watch is returned.
-    pub fn take(&self) -> Result<Vec<Notice>, FileError> {
+    /// Returns the oldest notices that were not taken yet, at most `count`. Once all are taken, a failure of the watch is
+    /// returned.
+    pub fn take(&self, count: usize) -> Result<Vec<Notice>, FileError> {
         let mut buffer = lock(&self.buffer);
         match buffer.failure.take() {
             Some(error) if buffer.notices.is_empty() => Err(error),
             failure => {
                 buffer.failure = failure;
-                Ok(buffer.notices.drain(..).collect())
+                let count = count.min(buffer.notices.len());
+                let taken: Vec<Notice> = buffer.notices.drain(..count).collect();
+                buffer.kept.shrink(taken.iter().map(notice_bytes).sum());
+                Ok(taken)
             }
         }
     }
@@ -80,7 +92,10 @@ async fn fill(mut watch: FileWatch, path: GuestPath, into: Arc<Mutex<Buffer>>) {
         let next = watch.next().await;
         let mut buffer = lock(&into);
         match next {
-            Ok(_) if buffer.notices.len() == NOTICES_MAX => {
+            Ok(notice)
+                if buffer.notices.len() == NOTICES_MAX
+                    || !buffer.kept.grow(notice_bytes(&notice)) =>
+            {
                 buffer.failure = Some(FileError::Missed(path.to_string()));
                 return;
             }
@@ -101,7 +116,7 @@ impl Session {
         self.touch()?;
         let files = Arc::clone(self.sandbox.files());
         let watched = path.clone();
-        let begun = tokio::task::spawn_blocking(move || files.watch(&watched, reach)).await;
+        let begun = self.blocking(move || files.watch(&watched, reach)).await?.await;
         let watch = begun.unwrap_or_else(|_| Err(FileError::Missed(path.to_string())))?;
         Ok(FileWatch { watch, _permit: permit })
     }
@@ -113,7 +128,9 @@ impl Session {
         reach: Reach,
     ) -> Result<Arc<FileWatcher>, SessionError> {
         let watch = self.watch(path, reach).await?;
-        let buffer = Arc::<Mutex<Buffer>>::default();
+        let kept = self.begin_keeping();
+        let buffer = Buffer { notices: VecDeque::new(), kept, failure: None };
+        let buffer = Arc::new(Mutex::new(buffer));
         let task = tokio::spawn(fill(watch, path.clone(), Arc::clone(&buffer))).abort_handle();
         let mut items = self.lock();
         let id = WatcherId::new(items.next_watcher);

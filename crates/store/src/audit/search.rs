@@ -4,12 +4,13 @@
 mod tests;
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Row, named_params};
 use serde::Serialize;
 
 use super::body::{BeginBody, FinishBody};
-use super::packing::{code_of, whole_body};
+use super::packing::{RECORD_BYTES, code_of, whole_body};
 use crate::error::Failure;
 use crate::{Digest, SandboxId, StoreError, Tenant, Timestamp};
 
@@ -18,6 +19,13 @@ pub const UNFINISHED: &str = "unfinished";
 
 /// The most executions of one search; each may hold the longest code.
 pub const SEARCH_MAX: usize = 1000;
+
+/// The most records that one step of a search looks at. A step is one read: between two of them others have their turn,
+/// and the write-ahead log can be emptied.
+const STEP_RECORDS: i64 = 10_000;
+
+/// How long one step of a search takes, but for the record it is at.
+const STEP_TIME: Duration = Duration::from_millis(50);
 
 /// Codes of which a search knows whether they have its text.
 const KNOWN_MAX: usize = 10_000;
@@ -39,6 +47,26 @@ pub struct Search {
     pub until: Option<Timestamp>,
     /// The most executions; `None` and more than [`SEARCH_MAX`] mean [`SEARCH_MAX`].
     pub limit: Option<usize>,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The executions, newest first.
+    pub executions: Vec<Execution>,
+    /// About how many bytes they take.
+    pub bytes: u64,
+    /// Whether older executions were left out because these take as many bytes as they may.
+    pub is_cut: bool,
+}
+
+/// How far a search has come.
+#[derive(Debug, Default)]
+pub(super) struct SearchState {
+    pub(super) found: Found,
+    /// The number of the record above the next one to look at; `None` at the beginning.
+    before: Option<i64>,
+    pub(super) is_over: bool,
 }
 
 /// One execution.
@@ -73,7 +101,7 @@ const STATEMENT: &str = "
     FROM audit AS begun
     LEFT JOIN audit_code ON audit_code.digest = begun.code
     LEFT JOIN audit AS ended ON ended.execution = begun.execution AND ended.kind = 'finish'
-    WHERE begun.kind = 'begin'
+    WHERE begun.kind = 'begin' AND begun.seq < :before AND begun.seq >= :least
       AND (:tenant IS NULL OR begun.tenant = :tenant)
       AND (:sandbox IS NULL OR begun.sandbox = :sandbox)
       AND (:since IS NULL OR begun.time >= :since)
@@ -85,10 +113,62 @@ const STATEMENT: &str = "
             WHEN json_valid(begun.body) THEN json_extract(begun.body, '$.code.text') END, :text) > 0)
     ORDER BY begun.seq DESC";
 
+/// Finds executions in one read, however many bytes they take.
 pub(super) fn search(connection: &Connection, search: &Search) -> Result<Vec<Execution>, Failure> {
-    let limit = search.limit.unwrap_or(SEARCH_MAX).min(SEARCH_MAX);
+    let mut found = Found::default();
+    let range = Range { before: i64::MAX, least: 0 };
+    scan(connection, search, range, &mut found, |_| false)?;
+    Ok(found.executions)
+}
+
+/// Goes on with a search for a short time, until it has found `bytes_max` bytes.
+pub(super) fn step(
+    connection: &Connection,
+    search: &Search,
+    bytes_max: u64,
+    mut state: SearchState,
+) -> Result<SearchState, Failure> {
+    let bounds = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM audit";
+    let (first, last) = connection
+        .prepare_cached(bounds)?
+        .query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    let before = state.before.unwrap_or(last.saturating_add(1));
+    let range = Range { before, least: before.saturating_sub(STEP_RECORDS) };
+    let started = Instant::now();
+    let is_enough = |found: &Found| found.bytes >= bytes_max || started.elapsed() >= STEP_TIME;
+    let stopped = scan(connection, search, range, &mut state.found, is_enough)?;
+    let next = stopped.unwrap_or(range.least);
+    let is_full = state.found.executions.len() >= limit(search);
+    let is_at_end = next <= first;
+    state.found.is_cut = state.found.bytes >= bytes_max && !is_full && !is_at_end;
+    state.is_over = is_full || is_at_end || state.found.is_cut;
+    state.before = Some(next);
+    Ok(state)
+}
+
+fn limit(search: &Search) -> usize {
+    search.limit.unwrap_or(SEARCH_MAX).min(SEARCH_MAX)
+}
+
+/// The records that are looked at: from `least` to the one below `before`.
+#[derive(Clone, Copy)]
+struct Range {
+    before: i64,
+    least: i64,
+}
+
+/// Looks at records, newest first, until `is_enough`. Returns the number of the last one if it stopped early.
+fn scan(
+    connection: &Connection,
+    search: &Search,
+    range: Range,
+    found: &mut Found,
+    is_enough: impl Fn(&Found) -> bool,
+) -> Result<Option<i64>, Failure> {
     let mut statement = connection.prepare_cached(STATEMENT)?;
     let mut rows = statement.query(named_params! {
+        ":before": range.before,
+        ":least": range.least,
         ":tenant": search.tenant,
         ":sandbox": search.sandbox,
         ":since": search.since,
@@ -98,15 +178,18 @@ pub(super) fn search(connection: &Connection, search: &Search) -> Result<Vec<Exe
         ":text": search.text,
     })?;
     let mut codes = CodeSearch { text: search.text.as_deref(), known: HashMap::new() };
-    let mut found = Vec::new();
-    while found.len() < limit
-        && let Some(row) = rows.next()?
-    {
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
         if codes.fits(row)? {
-            found.push(execution(row)?);
+            let (execution, bytes) = execution(row)?;
+            found.executions.push(execution);
+            found.bytes += bytes;
+        }
+        if found.executions.len() >= limit(search) || is_enough(found) {
+            return Ok(Some(seq));
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 /// Searches code that is stored apart. Many records may have one code, so the last results are kept.
@@ -133,16 +216,21 @@ impl CodeSearch<'_> {
     }
 }
 
-fn execution(row: &Row<'_>) -> Result<Execution, Failure> {
+/// Returns an execution, and about how many bytes it takes.
+fn execution(row: &Row<'_>) -> Result<(Execution, u64), Failure> {
     let seq = row.get::<_, i64>(0)?.max(0) as u64;
     let body = whole_body(row).map_err(|_| StoreError::AuditUnreadable { seq })?;
     let begin = parse(&body, seq)?;
+    let mut bytes = 2 * RECORD_BYTES + body.len() as u64;
     let finish: Option<FinishBody> = match row.get::<_, Option<String>>("ended_body")? {
-        Some(body) => Some(parse(&body, row.get::<_, i64>("ended_seq")?.max(0) as u64)?),
+        Some(body) => {
+            bytes += body.len() as u64;
+            Some(parse(&body, row.get::<_, i64>("ended_seq")?.max(0) as u64)?)
+        }
         None => None,
     };
     let outcome = finish.as_ref().map_or(UNFINISHED, |finish| &finish.outcome).to_owned();
-    Ok(Execution {
+    let execution = Execution {
         seq,
         execution: row.get(1)?,
         tenant: row.get(2)?,
@@ -152,7 +240,8 @@ fn execution(row: &Row<'_>) -> Result<Execution, Failure> {
         outcome,
         begin,
         finish,
-    })
+    };
+    Ok((execution, bytes))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(body: &str, seq: u64) -> Result<T, StoreError> {

@@ -3,19 +3,25 @@
 //! The host looks at what is in the writable directories. Everything else, and what a link leads to, a
 //! process in the sandbox looks at.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use silica_engine::{
-    FileError, FileKind, FileStat, GuestPath, InsideEntry, InsidePath, LinkEnd, Metadata, ReadPath,
+    FileError, FileKind, FileStat, GuestPath, InsideEntry, InsidePath, LinkEnd, Listed, Metadata,
+    ReadPath,
 };
 use silica_sessions::{ReadOnlyFiles, Session};
 
 use super::access::{E2bJson, EnvdSession};
 use super::error::{E2bError, E2bResult};
 use super::paths;
+use crate::app::App;
 use crate::http::files::{read, timestamp};
 use crate::http::json::Answer;
+use crate::http::long_answer::{Holding, LongText, hold, long_answer};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -116,6 +122,7 @@ pub(super) async fn stat(
 
 /// `ListDir`
 pub(super) async fn list(
+    State(app): State<App>,
     EnvdSession(session): EnvdSession,
     E2bJson(message): E2bJson<PathMessage>,
 ) -> E2bResult {
@@ -136,12 +143,48 @@ pub(super) async fn list(
     if listed.truncated {
         return Err(FileError::TooMuch(shown).into());
     }
-    Ok(Answer(json!({"entries": listed.entries})).into_response())
+    let held = hold(&app, session.tenant(), listed.bytes_least())?;
+    Ok(long_answer(&app, session.tenant(), Holding { value: listed, _held: held }).await?)
 }
 
+#[derive(Debug, Serialize)]
 struct ListedEntries {
-    entries: Vec<Value>,
+    #[serde(serialize_with = "one_after_the_other")]
+    entries: Vec<ListedEntry>,
+    #[serde(skip)]
     truncated: bool,
+}
+
+/// An entry that is rendered when it is written.
+#[derive(Debug)]
+struct ListedEntry {
+    found: InsideEntry,
+    metadata: Metadata,
+}
+
+impl ListedEntry {
+    fn of_writable(listed: Listed, files: &ReadOnlyFiles) -> Self {
+        let metadata = metadata(files, &listed.path);
+        Self { found: InsideEntry { listed, link_end: None }, metadata }
+    }
+
+    fn bytes(&self) -> usize {
+        let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len());
+        size_of::<Self>() + self.found.listed.path.len() + metadata.sum::<usize>()
+    }
+}
+
+fn one_after_the_other<S: Serializer>(
+    entries: &[ListedEntry],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(entries.iter().map(|entry| entry_of(&entry.found, &entry.metadata)))
+}
+
+impl LongText for ListedEntries {
+    fn bytes_least(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.bytes() as u64).sum()
+    }
 }
 
 /// Lists a directory; `None` if there is a link on the way to it or in it.
@@ -154,8 +197,8 @@ fn list_writable(
     if listing.entries.iter().any(|listed| listed.stat.kind == FileKind::Symlink) {
         return Ok(None);
     }
-    let entries = listing.entries.iter();
-    let entries = entries.map(|it| entry(&it.path, &it.stat, &metadata(files, &it.path))).collect();
+    let entries = listing.entries.into_iter();
+    let entries = entries.map(|listed| ListedEntry::of_writable(listed, files)).collect();
     Ok(Some(ListedEntries { entries, truncated: listing.truncated }))
 }
 
@@ -165,14 +208,17 @@ fn metadata(files: &ReadOnlyFiles, path: &str) -> Metadata {
 }
 
 async fn list_inside(
-    session: &Session,
+    session: &Arc<Session>,
     path: &InsidePath,
     depth: usize,
 ) -> Result<ListedEntries, E2bError> {
     let listing = session.inside_list(path, depth).await?;
     let listed = read(session, move |files| {
-        let entries = listing.entries.iter();
-        let entries = entries.map(|it| entry_of(it, &metadata(files, &it.listed.path))).collect();
+        let with_metadata = |found: InsideEntry| {
+            let metadata = metadata(files, &found.listed.path);
+            ListedEntry { found, metadata }
+        };
+        let entries = listing.entries.into_iter().map(with_metadata).collect();
         Ok(ListedEntries { entries, truncated: listing.truncated })
     });
     Ok(listed.await?)

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Extensions, HeaderMap};
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use silica_domain::WatcherId;
 use silica_engine::{
@@ -25,7 +25,9 @@ use super::process::ping;
 use crate::app::App;
 use crate::http::break_off::BreakOff;
 use crate::http::files::{change, read};
+use crate::http::in_flight::InFlight;
 use crate::http::json::Answer;
+use crate::http::long_answer::{Holding, LongText, hold, long_answer};
 use crate::http::problem::{Code, Problem};
 
 /// `MakeDir`
@@ -129,7 +131,7 @@ pub(super) async fn watch(
     extensions: Extensions,
     body: Body,
 ) -> E2bResult {
-    let mut frames = Frames::of(body, app.options.body_bytes_max);
+    let mut frames = Frames::of(body, app.options.body_bytes_max, InFlight::of(&extensions));
     let message: WatchMessage =
         frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))?;
     let root = paths::guest(&message.path)?;
@@ -241,18 +243,40 @@ impl WatcherMessage {
     }
 }
 
+/// The most events in one response. A client that polls again gets the next ones.
+const EVENTS_MAX: usize = 1000;
+
+/// What the events of one response count in memory: paths and entries are short.
+const EVENTS_BYTES: u64 = 1 << 20;
+
+/// Events that a client polled.
+#[derive(Debug, Serialize)]
+struct PolledEvents {
+    events: Vec<Value>,
+}
+
+impl LongText for PolledEvents {
+    fn bytes_least(&self) -> u64 {
+        0
+    }
+}
+
 /// `GetWatcherEvents`
 pub(super) async fn events(
+    State(app): State<App>,
     EnvdSession(session): EnvdSession,
     E2bJson(message): E2bJson<WatcherMessage>,
 ) -> E2bResult {
     let (id, with_entry) = message.split();
     let watcher = session.watcher(WatcherId::parse(id)?)?;
     let mut events = Vec::new();
-    for notice in watcher.take()? {
+    // Counted first: events that are taken and then refused would be lost.
+    let held = hold(&app, session.tenant(), EVENTS_BYTES)?;
+    for notice in watcher.take(EVENTS_MAX)? {
         events.push(event(&session, &watcher.path, notice, with_entry).await);
     }
-    Ok(Answer(json!({"events": events})).into_response())
+    let value = PolledEvents { events };
+    Ok(long_answer(&app, session.tenant(), Holding { value, _held: held }).await?)
 }
 
 /// `RemoveWatcher`

@@ -1,15 +1,19 @@
 //! Connect's frames: a byte of flags, four of length, JSON. Both ways, in streams only.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, BytesMut};
 use futures_util::Stream;
-use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::error::E2bError;
+use crate::http::in_flight::InFlight;
+use crate::http::json::{BODY_PATIENCE, next_piece_within, parsed_bytes};
+use crate::http::problem::{Code, Problem};
 
 /// Flags, and the length of what follows.
 const HEAD_BYTES: usize = 5;
@@ -20,6 +24,9 @@ const COMPRESSED: u8 = 0x01;
 
 /// Without a charset, which one of the clients does not accept.
 const KIND: &str = "application/connect+json";
+
+/// How long the next message of a stream is waited for. Clients send a message without content every 90 seconds.
+const MESSAGE_PATIENCE: Duration = Duration::from_mins(5);
 
 /// Adds a frame with a message.
 pub(super) fn message(into: &mut Vec<u8>, value: &Value) {
@@ -64,38 +71,48 @@ fn answer(body: Body) -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, KIND)], body).into_response()
 }
 
-/// The frames of a request.
+/// The frames of a request. Their bytes count in the budget of its key until the next message is asked for.
 pub(super) struct Frames {
     body: Body,
     waiting: BytesMut,
     bytes_max: usize,
+    in_flight: InFlight,
+    /// What the last message counts.
+    message_bytes: u64,
+    has_begun: bool,
 }
 
 impl Frames {
     /// Frames of at most so many bytes.
-    pub(super) fn of(body: Body, bytes_max: usize) -> Self {
-        Self { body, waiting: BytesMut::new(), bytes_max }
+    pub(super) fn of(body: Body, bytes_max: usize, in_flight: InFlight) -> Self {
+        let waiting = BytesMut::new();
+        Self { body, waiting, bytes_max, in_flight, message_bytes: 0, has_begun: false }
     }
 
     /// The next message; `None` at the end of the stream.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, E2bError> {
+        self.in_flight.shrink(std::mem::take(&mut self.message_bytes));
         loop {
             if let Some((flags, payload)) = self.whole()? {
+                self.message_bytes = (HEAD_BYTES + payload.len()) as u64;
                 if flags & END != 0 {
                     return Ok(None);
                 }
+                let parsed_bytes = parsed_bytes(&payload)?;
+                self.in_flight.grow(parsed_bytes)?;
+                self.message_bytes += parsed_bytes;
                 let wrong = |error| E2bError::bad(format!("a message cannot be read: {error}"));
                 return Ok(Some(serde_json::from_slice(&payload).map_err(wrong)?));
             }
-            match self.body.frame().await {
+            let may_wait = self.has_begun && self.waiting.is_empty();
+            let patience = if may_wait { MESSAGE_PATIENCE } else { BODY_PATIENCE };
+            match next_piece_within(&mut self.body, patience).await? {
                 None if self.waiting.is_empty() => return Ok(None),
-                None | Some(Err(_)) => {
-                    return Err(E2bError::bad("the body ended before it was complete"));
-                }
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        self.waiting.extend_from_slice(&bytes);
-                    }
+                None => return Err(E2bError::bad("the body ended before it was complete")),
+                Some(bytes) => {
+                    self.in_flight.grow(bytes.len() as u64)?;
+                    self.has_begun = true;
+                    self.waiting.extend_from_slice(&bytes);
                 }
             }
         }
@@ -113,7 +130,8 @@ impl Frames {
         }
         if length > self.bytes_max {
             let max = self.bytes_max;
-            return Err(E2bError::bad(format!("a message is longer than {max} bytes")));
+            let words = format!("a message is longer than {max} bytes");
+            return Err(Problem::new(Code::TooLarge, words).into());
         }
         if self.waiting.len() < HEAD_BYTES + length {
             return Ok(None);

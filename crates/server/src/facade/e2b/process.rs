@@ -20,6 +20,7 @@ use super::error::{E2bError, E2bResult};
 use super::frames::{self, Frames};
 use super::paths;
 use crate::app::App;
+use crate::http::in_flight::InFlight;
 use crate::http::json::Answer;
 
 mod stream;
@@ -124,8 +125,12 @@ fn patience(headers: &HeaderMap) -> Result<Option<Duration>, E2bError> {
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
-async fn first<T: serde::de::DeserializeOwned>(app: &App, body: Body) -> Result<T, E2bError> {
-    let mut frames = Frames::of(body, app.options.body_bytes_max);
+async fn first<T: serde::de::DeserializeOwned>(
+    app: &App,
+    extensions: &Extensions,
+    body: Body,
+) -> Result<T, E2bError> {
+    let mut frames = Frames::of(body, app.options.body_bytes_max, InFlight::of(extensions));
     frames.next().await?.ok_or_else(|| E2bError::bad("there is no message"))
 }
 
@@ -139,7 +144,7 @@ pub(super) async fn start(
 ) -> E2bResult {
     let begun = Instant::now();
     let patience = patience(&headers)?;
-    let message: StartMessage = first(&app, body).await?;
+    let message: StartMessage = first(&app, &extensions, body).await?;
     let Config { cmd, args, envs, cwd } = message.process;
     let request = CommandRequest {
         line: CommandInvocation::Program(std::iter::once(cmd).chain(args).collect()),
@@ -173,7 +178,7 @@ pub(super) async fn connect(
     extensions: Extensions,
     body: Body,
 ) -> E2bResult {
-    let message: ConnectMessage = first(&app, body).await?;
+    let message: ConnectMessage = first(&app, &extensions, body).await?;
     let command = message.process.find(&session)?;
     let deadline = patience(&headers)?.and_then(|patience| Instant::now().checked_add(patience));
     let reader = command.log.read(u64::MAX);
@@ -266,9 +271,10 @@ struct DataMessage {
 pub(super) async fn stream_input(
     State(app): State<App>,
     EnvdSession(session): EnvdSession,
+    extensions: Extensions,
     body: Body,
 ) -> E2bResult {
-    let mut frames = Frames::of(body, app.options.body_bytes_max);
+    let mut frames = Frames::of(body, app.options.body_bytes_max, InFlight::of(&extensions));
     let mut command = None;
     while let Some(message) = frames.next::<InputMessage>().await? {
         if let Some(start) = message.start {

@@ -10,11 +10,14 @@ use super::wire::account::{AuditCheck, ExecutionList};
 use crate::app::App;
 use crate::http::auth::{Admin, Caller};
 use crate::http::json::Answer;
-use crate::http::long_answer::long_answer;
+use crate::http::long_answer::{Holding, hold, long_answer};
 use crate::http::problem::Problem;
 
 /// The most executions in one response.
 const LIMIT_MAX: usize = 1000;
+
+/// About the most bytes of the executions in one response: code is up to a mebibyte each.
+const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -48,8 +51,12 @@ pub(crate) async fn search(
         until: time(query.until)?,
         limit: Some(query.limit.unwrap_or(100).min(LIMIT_MAX)),
     };
-    let executions = app.sessions.audit().search(&search).await?;
-    long_answer(&app, &caller.tenant, ExecutionList { executions }).await
+    let permit = app.sessions.admission().search(&caller.tenant).await?;
+    let found = app.sessions.audit().search_within(&search, BYTES_MAX).await?;
+    let held = hold(&app, &caller.tenant, found.bytes)?;
+    drop(permit);
+    let value = ExecutionList::from(found);
+    long_answer(&app, &caller.tenant, Holding { value, _held: held }).await
 }
 
 /// `GET /v1/audit/verify`

@@ -97,8 +97,10 @@ pub(crate) async fn create(
     let cell = session.submit(request).await?;
     if background {
         cell.begun().await?;
-        let answer = Answer(wire::cell::Cell::new(&cell, Detail::Full));
-        return Ok((StatusCode::ACCEPTED, answer).into_response());
+        let shown = wire::cell::Cell::new(&cell, Detail::Full);
+        let mut response = long_answer(&app, &caller.tenant, shown).await?;
+        *response.status_mut() = StatusCode::ACCEPTED;
+        return Ok(response);
     }
     let interrupt = on_disconnect.guard(&cell);
     if stream::wanted(&headers) {

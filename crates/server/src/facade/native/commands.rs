@@ -21,7 +21,7 @@ use super::wire::{self, Detail};
 use super::{one_of, seconds, session};
 use crate::app::App;
 use crate::http::auth::Caller;
-use crate::http::json::{Answer, Json};
+use crate::http::json::Json;
 use crate::http::long_answer::long_answer;
 use crate::http::problem::Problem;
 use crate::http::stream;
@@ -104,8 +104,10 @@ pub(crate) async fn create(
     let background = body.background;
     let command = session.run_command(body.request()?).await?;
     if background {
-        let answer = Answer(wire::command::Command::of(&command, Detail::Full));
-        return Ok((StatusCode::ACCEPTED, answer).into_response());
+        let shown = wire::command::Command::of(&command, Detail::Full);
+        let mut response = long_answer(&app, &caller.tenant, shown).await?;
+        *response.status_mut() = StatusCode::ACCEPTED;
+        return Ok(response);
     }
     if stream::wanted(&headers) {
         let reader = command.log.read(0);

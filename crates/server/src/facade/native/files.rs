@@ -26,7 +26,7 @@ use crate::http::auth::{Caller, admit};
 use crate::http::download::{Links, send};
 use crate::http::files::{change, read};
 use crate::http::json::{Answer, Json};
-use crate::http::long_answer::long_answer;
+use crate::http::long_answer::{Holding, hold, long_answer};
 use crate::http::problem::{Code, Problem};
 use crate::http::returnable::refuse;
 use crate::http::transfer::{PIECES_WAITING, Transfer, own_thread, write_pieces};
@@ -78,10 +78,9 @@ pub(crate) async fn list(
             (entries, listing.truncated)
         }
     };
-    let entries = listed.iter();
-    let entries = entries.map(|it| Entry::new(&it.path, &it.stat).usable(it.usable)).collect();
-    let listing = Listing { entries, truncated };
-    long_answer(&app, &caller.tenant, listing).await
+    let value = Listing::new(listed, truncated);
+    let held = hold(&app, &caller.tenant, value.bytes())?;
+    long_answer(&app, &caller.tenant, Holding { value, _held: held }).await
 }
 
 /// `GET …/files/stat`
@@ -272,12 +271,14 @@ pub(crate) async fn extract(
 ) -> Result<Response, Problem> {
     let session = session(&app, &caller, &id).await?;
     let (path, _) = queried(query)?;
-    let _transfer = Transfer::of_session(&app, &session).await?;
+    let transfer = Transfer::of_session(&app, &session).await?;
     let (sender, receiver) = mpsc::channel::<Bytes>(PIECES_WAITING);
     let bytes_max = session.disk_bytes();
     let (unpacked_sender, unpacking) = oneshot::channel();
     let change = session.begin_file_change()?;
     own_thread(move || {
+        // The thread may outlive a client that leaves.
+        let _transfer = transfer;
         let mut source = Source::new(receiver);
         let unpacked = change.apply(|files| files.extract(&path, &mut source, bytes_max));
         // Fails only if the client has left.

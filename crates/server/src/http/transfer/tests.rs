@@ -8,7 +8,7 @@ use super::*;
 const BUDGET: Budget =
     Budget { in_flight_bytes: 1000, kept_bytes: 1000, transfers: 2, connections: 2 };
 
-async fn transfer() -> Transfer {
+fn admission() -> Admission {
     let quota = Quota {
         requests_per_second: 10.0,
         request_burst: 5.0,
@@ -23,9 +23,36 @@ async fn transfer() -> Transfer {
     };
     let capacity =
         Capacity { running: 1, reserved: 0, queued: 12, sandboxes: 3, creating: 2, budget: BUDGET };
-    let admission = Admission::new(quota, capacity);
+    Admission::new(quota, capacity)
+}
+
+async fn transfer_of(admission: &Admission) -> Transfer {
     let permit = admission.transfer(&Tenant::parse("a").unwrap()).await.unwrap();
-    Transfer { permit, session: None }
+    Transfer { permit: Arc::new(permit), session: None }
+}
+
+async fn transfer() -> Transfer {
+    transfer_of(&admission()).await
+}
+
+/// A client that leaves does not end the thread that makes its body: the next one must wait for it.
+#[tokio::test]
+async fn a_transfer_lasts_as_long_as_its_thread() {
+    let admission = admission();
+    let transfer = transfer_of(&admission).await;
+    let (go_on, waiting) = std::sync::mpsc::channel::<()>();
+    let pieces = write_pieces(transfer, move |_| waiting.recv().map_err(io::Error::other));
+    drop(pieces.unwrap());
+    let held = || admission.held(None, silica_sessions::Resource::Transfers);
+    assert_eq!(held(), 1);
+    go_on.send(()).unwrap();
+    for _ in 0..500 {
+        if held() == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the permit was not given back");
 }
 
 #[tokio::test]

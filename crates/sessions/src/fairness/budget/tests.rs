@@ -35,7 +35,7 @@ fn all_keys_hold_no_more_than_the_budget_of_the_server() {
     let mut one = ledger.hold(&tenant("one"), Resource::InFlightBytes);
     let mut two = ledger.hold(&tenant("two"), Resource::InFlightBytes);
     one.grow(10).expect("within both budgets");
-    assert_eq!(refused(two.grow(6)), ("bytes of request bodies in flight", 15));
+    assert_eq!(refused(two.grow(6)), ("bytes of requests and responses in flight", 15));
     two.grow(5).expect("what is left of the server's budget");
     assert_eq!(ledger.held(None, Resource::InFlightBytes), 15);
     assert_eq!(ledger.largest(Resource::InFlightBytes), Some(tenant("one")));

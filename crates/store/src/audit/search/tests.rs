@@ -86,3 +86,24 @@ fn record_that_cannot_be_read_is_named() {
     let text = Search { text: Some("import".to_owned()), ..Search::default() };
     assert_eq!(names(&store.audit().search(&text).wait().unwrap()), ["x1"]);
 }
+
+/// A search of a server reads in steps and stops at a number of bytes; together the steps find what one read finds.
+#[test]
+fn a_search_within_bytes_says_that_it_was_cut() {
+    let (_ground, store) = written();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let search = |search: Search, bytes_max: u64| {
+        runtime.block_on(store.audit().search_within(&search, bytes_max)).unwrap()
+    };
+    let all = search(Search::default(), u64::MAX);
+    assert_eq!((names(&all.executions), all.is_cut), (vec!["x4", "x3", "x2", "x1"], false));
+    let few = search(Search::default(), 1000);
+    assert_eq!((names(&few.executions), few.is_cut), (vec!["x4", "x3"], true));
+    assert!(few.bytes >= 1000, "{}", few.bytes);
+    let one = Search { limit: Some(1), ..Search::default() };
+    let one = search(one, 1);
+    assert_eq!((names(&one.executions), one.is_cut), (vec!["x4"], false));
+    let none = Search { text: Some("nowhere".to_owned()), ..Search::default() };
+    let none = search(none, 1);
+    assert_eq!((names(&none.executions), none.is_cut), (vec![], false));
+}

@@ -11,6 +11,7 @@ use silica_store::audit::Verdict;
 use silica_store::keys::KeyRecord;
 
 use super::{Moment, promised};
+use crate::http::long_answer::LongText;
 
 /// A template
 #[derive(Debug, JsonSchema)]
@@ -128,8 +129,8 @@ impl From<&Quota> for QuotaShown {
 pub(crate) struct BudgetUse {
     /// What is held now
     held: u64,
-    /// The most that may be held
-    most: u64,
+    /// The most that may be held; null for a resource that only each key has a bound for
+    most: Option<u64>,
 }
 
 /// Budgets, by resource
@@ -137,13 +138,9 @@ pub(crate) type BudgetUses = BTreeMap<&'static str, BudgetUse>;
 
 /// Renders what a key holds of its budgets, or what all keys hold of the server's.
 pub(crate) fn budget_uses(admission: &Admission, tenant: Option<&Tenant>) -> BudgetUses {
-    let budget = match tenant {
-        Some(_) => &admission.quota().budget,
-        None => &admission.capacity().budget,
-    };
     let used = |resource: &Resource| {
         let held = admission.held(tenant, *resource);
-        (resource.name(), BudgetUse { held, most: budget.of(*resource) })
+        (resource.name(), BudgetUse { held, most: admission.most(tenant, *resource) })
     };
     Resource::ALL.iter().map(used).collect()
 }
@@ -227,7 +224,25 @@ struct Execution {
 pub(crate) struct ExecutionList {
     /// The newest first
     #[schemars(with = "Vec<Execution>")]
-    pub(crate) executions: Vec<silica_store::audit::Execution>,
+    executions: Vec<silica_store::audit::Execution>,
+    /// Whether older ones were left out because the response would be too long
+    truncated: bool,
+    #[serde(skip)]
+    #[schemars(skip)]
+    bytes: u64,
+}
+
+impl From<silica_store::audit::Found> for ExecutionList {
+    fn from(found: silica_store::audit::Found) -> Self {
+        let silica_store::audit::Found { executions, bytes, is_cut } = found;
+        Self { executions, truncated: is_cut, bytes }
+    }
+}
+
+impl LongText for ExecutionList {
+    fn bytes_least(&self) -> u64 {
+        self.bytes
+    }
 }
 
 /// The result of checking the audit log's chain

@@ -8,6 +8,7 @@ use silica_store::approvals::ApprovalRecord;
 
 use super::Moment;
 use super::finding::Finding;
+use crate::http::long_answer::LongText;
 
 /// The approval that a cell waits or waited for
 #[derive(Debug, Serialize, JsonSchema)]
@@ -94,4 +95,10 @@ pub(crate) struct Approval {
 pub(crate) struct ApprovalList {
     /// The newest first
     pub(crate) approvals: Vec<Approval>,
+}
+
+impl LongText for ApprovalList {
+    fn bytes_least(&self) -> u64 {
+        0
+    }
 }

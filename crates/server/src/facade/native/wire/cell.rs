@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::ser::SerializeMap;
+use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use silica_domain::{Limit, Limits, Outcome};
@@ -16,6 +16,7 @@ use super::approval::CellApproval;
 use super::finding::{Finding, findings};
 use super::{Detail, Moment, millis, promised};
 use crate::facade::limits::field;
+use crate::http::long_answer::LongText;
 use crate::http::payload::{JsonText, KeptText, LossyText, PayloadValue};
 
 /// A cell: code that is run in a kernel
@@ -99,7 +100,8 @@ pub(super) struct CellEnd {
     /// The exception that ended it
     error: Option<CellError>,
     /// Files that it created, changed and removed
-    files: Changes,
+    #[schemars(with = "Changes")]
+    files: ChangedFiles,
     /// Wall-clock time
     duration_ms: f64,
     /// Limits that it ran into
@@ -183,8 +185,9 @@ pub(crate) struct CellError {
 }
 
 /// Files that a cell created, changed and removed
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, JsonSchema)]
 #[schemars(inline, transform = promised(&[]))]
+#[expect(dead_code, reason = "only its schema is used: lists of files are not copied")]
 struct Changes {
     /// Files that are new
     created: Vec<ChangedFile>,
@@ -194,6 +197,35 @@ struct Changes {
     removed: Vec<ChangedFile>,
     /// Whether there are more than are listed
     truncated: bool,
+}
+
+/// The files of a cell, which are rendered while they are written.
+#[derive(Debug)]
+struct ChangedFiles(Arc<silica_engine::Changes>);
+
+impl Serialize for ChangedFiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let silica_engine::Changes { created, changed, removed, truncated } = &*self.0;
+        let mut map = serializer.serialize_struct("Changes", 4)?;
+        map.serialize_field("created", &FileList(created))?;
+        map.serialize_field("changed", &FileList(changed))?;
+        map.serialize_field("removed", &FileList(removed))?;
+        map.serialize_field("truncated", truncated)?;
+        map.end()
+    }
+}
+
+/// A list of files, which are rendered one after the other.
+struct FileList<'a>(&'a [silica_engine::ChangedFile]);
+
+impl Serialize for FileList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let file = |file: &silica_engine::ChangedFile| ChangedFile {
+            path: file.path.clone(),
+            size: file.size,
+        };
+        serializer.collect_seq(self.0.iter().map(file))
+    }
 }
 
 /// A file
@@ -279,6 +311,25 @@ impl Cell {
     }
 }
 
+impl LongText for Cell {
+    fn bytes_least(&self) -> u64 {
+        self.end.as_ref().map_or(0, CellEnd::bytes_least)
+    }
+}
+
+impl LongText for CellList {
+    fn bytes_least(&self) -> u64 {
+        self.cells.iter().map(LongText::bytes_least).sum()
+    }
+}
+
+impl Bundle {
+    /// Returns about how many bytes its text has at least.
+    pub(super) fn bytes_least(&self) -> u64 {
+        self.data.0.bytes()
+    }
+}
+
 impl CellRequest {
     /// Describes the only cell of a run without a server, which no policy checks.
     pub(super) fn only(created_at: Moment) -> Self {
@@ -295,6 +346,13 @@ impl CellRequest {
 }
 
 impl CellEnd {
+    /// Returns about how many bytes its text has at least.
+    pub(super) fn bytes_least(&self) -> u64 {
+        let results = self.results.iter().flatten().map(Bundle::bytes_least).sum::<u64>();
+        let streams = self.stdout.iter().chain(&self.stderr).map(|stream| stream.0.kept());
+        results + streams.sum::<u64>() + self.files.0.bytes()
+    }
+
     fn of_cell(end: &silica_sessions::CellEnd, detail: Detail) -> Self {
         let mut rendered = Self::new(&end.report, &end.files, detail, &end.limits, field);
         rendered.kernel_state = end.kernel.name();
@@ -305,7 +363,7 @@ impl CellEnd {
     /// Renders a report of the engine, the kernel's fate apart. `setting` names a limit in messages.
     pub(super) fn new(
         report: &CellReport,
-        files: &silica_engine::Changes,
+        files: &Arc<silica_engine::Changes>,
         detail: Detail,
         limits: &Limits,
         setting: fn(Limit) -> &'static str,
@@ -324,7 +382,7 @@ impl CellEnd {
             results: is_full.then(|| report.results.iter().map(Bundle::from).collect()),
             text: MainText::of(&report.results),
             error: report.error.as_ref().map(CellError::from),
-            files: files.into(),
+            files: ChangedFiles(Arc::clone(files)),
             duration_ms: millis(report.duration),
             limits_hit: report.limits_hit.iter().map(hit).collect(),
             truncated: Truncated {
@@ -356,24 +414,6 @@ impl From<&silica_domain::CellError> for CellError {
             name: error.name.clone(),
             value: error.value.clone(),
             traceback: error.traceback.clone(),
-        }
-    }
-}
-
-impl From<&silica_engine::Changes> for Changes {
-    fn from(changes: &silica_engine::Changes) -> Self {
-        let list = |files: &[silica_engine::ChangedFile]| {
-            let file = |file: &silica_engine::ChangedFile| ChangedFile {
-                path: file.path.clone(),
-                size: file.size,
-            };
-            files.iter().map(file).collect()
-        };
-        Self {
-            created: list(&changes.created),
-            changed: list(&changes.changed),
-            removed: list(&changes.removed),
-            truncated: changes.truncated,
         }
     }
 }

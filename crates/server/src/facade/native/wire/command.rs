@@ -8,6 +8,7 @@ use silica_engine::HeadTail;
 use silica_sessions::CommandPhase;
 
 use super::{Detail, Moment, millis, promised};
+use crate::http::long_answer::LongText;
 use crate::http::payload::KeptText;
 
 /// A command
@@ -93,6 +94,20 @@ impl Command {
             end: counted.as_deref().map(|end| CommandEnd::new(end, detail)),
             _counted: counted,
         }
+    }
+}
+
+impl LongText for Command {
+    fn bytes_least(&self) -> u64 {
+        let end = self.end.iter();
+        let streams = end.flat_map(|end| end.stdout.iter().chain(&end.stderr));
+        streams.map(|stream| stream.0.kept()).sum()
+    }
+}
+
+impl LongText for CommandList {
+    fn bytes_least(&self) -> u64 {
+        self.commands.iter().map(|command| command.command.len() as u64).sum()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Files, archives and links.
 
 use schemars::JsonSchema;
-use serde::Serialize;
-use silica_engine::{FileKind, FileStat};
+use serde::{Serialize, Serializer};
+use silica_engine::{FileKind, FileStat, Listed};
 
 use super::Moment;
 use crate::http::files::timestamp;
+use crate::http::long_answer::LongText;
 
 /// A file or directory
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,9 +73,39 @@ impl Entry {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listing {
     /// What is in it
-    pub(crate) entries: Vec<Entry>,
+    #[schemars(with = "Vec<Entry>")]
+    entries: Entries,
     /// Whether there is more than is listed
-    pub(crate) truncated: bool,
+    truncated: bool,
+}
+
+impl Listing {
+    /// Renders a list.
+    pub(crate) fn new(entries: Vec<Listed>, truncated: bool) -> Self {
+        Self { entries: Entries(entries), truncated }
+    }
+
+    /// Returns about how many bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.entries.0.iter().map(|entry| (size_of::<Listed>() + entry.path.len()) as u64).sum()
+    }
+}
+
+impl LongText for Listing {
+    fn bytes_least(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+/// Entries that are rendered while they are written, one after the other.
+#[derive(Debug)]
+struct Entries(Vec<Listed>);
+
+impl Serialize for Entries {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entries = self.0.iter();
+        serializer.collect_seq(entries.map(|it| Entry::new(&it.path, &it.stat).usable(it.usable)))
+    }
 }
 
 /// An archive that was unpacked

@@ -15,6 +15,7 @@ use super::event::stream;
 use super::finding::{Finding, findings};
 use super::problem::ProblemBody;
 use super::{Base64, millis, promised};
+use crate::http::long_answer::LongText;
 use crate::http::stream::event;
 
 /// The answer to a prompt. The first seven fields, and `errors` of blocked code, are those of other
@@ -123,6 +124,12 @@ struct ModelUsage {
     output_tokens: u64,
     /// The cost; null if the price is not known
     cost_dollars: Option<f64>,
+}
+
+impl LongText for Interpretation {
+    fn bytes_least(&self) -> u64 {
+        self.results.iter().map(Bundle::bytes_least).sum()
+    }
 }
 
 impl From<&PromptAnswer> for Interpretation {

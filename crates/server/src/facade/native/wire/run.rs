@@ -9,6 +9,7 @@ use silica_sessions::KernelState;
 use super::cell::{Cell, CellEnd, CellRequest};
 use super::sandbox::Containment;
 use super::{Base64, Detail, EngineRun, Moment};
+use crate::http::long_answer::LongText;
 
 /// A single run: its cell, and the files that were asked for
 #[derive(Debug, Serialize, JsonSchema)]
@@ -71,6 +72,13 @@ impl Output {
     }
 }
 
+impl LongText for RunReport {
+    fn bytes_least(&self) -> u64 {
+        let outputs = self.outputs.iter().filter_map(|output| output.size).sum::<u64>();
+        outputs + self.end.as_ref().map_or(0, CellEnd::bytes_least)
+    }
+}
+
 impl RunReport {
     /// Renders a run on a server.
     pub(crate) fn of_session(cell: &silica_sessions::Cell, outputs: Vec<Output>) -> Self {
@@ -87,7 +95,13 @@ impl RunReport {
     pub(crate) fn of_engine(run: &EngineRun<'_>) -> Self {
         let request = CellRequest::only(Moment(run.created_at));
         let kernel = if run.report.kernel_lives { KernelState::Ready } else { KernelState::Ended };
-        let mut end = CellEnd::new(run.report, run.files, Detail::Full, run.limits, run.setting);
+        let mut end = CellEnd::new(
+            run.report,
+            &Arc::new(run.files.clone()),
+            Detail::Full,
+            run.limits,
+            run.setting,
+        );
         end.kernel_state = kernel.name();
         let outputs = run.outputs.iter().map(|(path, copied)| match copied {
             Ok(bytes) => Output::copied(path.clone(), *bytes),
