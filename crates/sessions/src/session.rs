@@ -213,7 +213,7 @@ impl Session {
     }
 
     /// Returns what the kernel of the host enforces for this sandbox.
-    pub fn containment(&self) -> &Containment {
+    pub fn containment(&self) -> Containment {
         self.sandbox.containment()
     }
 

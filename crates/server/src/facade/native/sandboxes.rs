@@ -173,7 +173,7 @@ pub(crate) async fn create(
     create.inputs = inputs;
     let session = app.sessions.create(&caller.tenant, create).await?;
     app.metrics.stage("create", started.elapsed());
-    let sandbox = Sandbox::full(&session.info(), session.containment());
+    let sandbox = Sandbox::full(&session.info(), &session.containment());
     Ok((StatusCode::CREATED, Answer(sandbox)).into_response())
 }
 
@@ -184,7 +184,7 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     if let Ok(session) = app.sessions.find(&caller.tenant, &id) {
-        let sandbox = Sandbox::full(&session.info(), session.containment());
+        let sandbox = Sandbox::full(&session.info(), &session.containment());
         return Ok(Answer(sandbox).into_response());
     }
     let record = app.sessions.record(&caller.tenant, &id).await?;
