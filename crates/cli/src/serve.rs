@@ -345,6 +345,7 @@ fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOpti
         allowed_origins: server.allowed_origins.clone(),
         allowed_hosts: allowed_hosts(settings),
         public_url: url.to_owned(),
+        ports_domain: settings.ports.domain.clone(),
         inputs: settings.inputs.clone(),
         templates,
     }

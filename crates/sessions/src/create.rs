@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::ending::Unclaimed;
 use crate::error::SessionError;
 use crate::fairness::{Permit, QuotaSlot};
+use crate::ports::Exposure;
 use crate::session::{EndReason, NewSession, Purpose, SandboxTerms, Session};
 use crate::sessions::Sessions;
 
@@ -55,6 +56,8 @@ pub struct SandboxRequest {
     pub timeout: Option<Duration>,
     /// Files and directories of the host that are mounted read-only.
     pub inputs: Vec<Input>,
+    /// The ports in it that clients may reach.
+    pub exposure: Exposure,
     /// Whether its interpreter is started anew instead of forked from one that other sandboxes share.
     pub fresh: bool,
 }
@@ -243,6 +246,7 @@ impl Sessions {
             max_cells,
             timeout: request.timeout.unwrap_or(options.timeout),
             timeout_max: options.timeout_max,
+            exposure: request.exposure.clone(),
         })
     }
 }

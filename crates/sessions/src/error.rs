@@ -76,6 +76,15 @@ pub enum SessionError {
     /// There is no such watcher.
     #[error("there is no watcher {0} in this sandbox")]
     NoWatcher(String),
+    /// The port may not be reached from outside.
+    #[error("port {0} of this sandbox is not exposed; name it in network.expose at create")]
+    PortNotExposed(u16),
+    /// No server in the sandbox accepts connections on the port.
+    #[error("no server in the sandbox listens on port {0}")]
+    PortClosed(u16),
+    /// The sandbox has as many connections to its ports as it may.
+    #[error("a sandbox may have at most {0} connections to its ports")]
+    TooManyPortConnections(usize),
     /// A value of the request is invalid. The text says which, and what is allowed.
     #[error("{0}")]
     Bad(String),

@@ -19,6 +19,7 @@ mod event_log;
 mod fairness;
 mod kept;
 mod kernel;
+mod ports;
 mod revocation;
 mod run_once;
 mod session;
@@ -37,10 +38,11 @@ pub use fairness::{
     Admission, AdmissionError, Budget, Capacity, Load, Permit, Quota, Reservation, Resource,
 };
 pub use kernel::{KernelInfo, KernelPhase};
+pub use ports::{Audience, EXPOSED_PORT_MIN, EXPOSED_PORTS_MAX, Exposure};
 pub use run_once::{RunEnd, RunReport, RunRequest};
 pub use session::{
-    EndReason, FileChange, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo,
-    UsageSample,
+    EndReason, FileChange, FileWatch, FileWatcher, LifeChange, PortConnection, PortUse,
+    ReadOnlyFiles, Session, SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
 pub use statistics::{CellObserver, Statistics};

@@ -4,6 +4,7 @@ mod activity;
 mod files;
 mod inside;
 mod life;
+mod ports;
 mod usage;
 mod watcher;
 
@@ -23,12 +24,15 @@ use crate::error::SessionError;
 use crate::fairness::QuotaSlot;
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
+use crate::ports::Exposure;
 use crate::sessions::Services;
 
 use activity::Activity;
 pub(crate) use activity::Executing;
 pub use files::{FileChange, ReadOnlyFiles};
 pub use life::{EndReason, LifeChange};
+use ports::Ports;
+pub use ports::{PortConnection, PortUse};
 use usage::Samples;
 pub use usage::UsageSample;
 use watcher::WATCHES_MAX;
@@ -54,6 +58,7 @@ pub(crate) struct SandboxTerms {
     pub(crate) max_cells: u64,
     pub(crate) timeout: Duration,
     pub(crate) timeout_max: Duration,
+    pub(crate) exposure: Exposure,
 }
 
 /// What a session is for.
@@ -123,6 +128,7 @@ pub struct Session {
     files_changed: Arc<AtomicBool>,
     snapshot: tokio::sync::Mutex<Option<Snapshot>>,
     watches: Arc<Semaphore>,
+    ports: Ports,
     ended: watch::Sender<Option<EndReason>>,
     /// Whether the registry of live sessions has removed it.
     removed: watch::Sender<bool>,
@@ -188,6 +194,7 @@ impl Session {
             files_changed: Arc::new(snapshot.is_none().into()),
             snapshot: tokio::sync::Mutex::new(snapshot),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
+            ports: Ports::new(),
             ended: watch::Sender::new(None),
             removed: watch::Sender::new(false),
             items: Mutex::new(items),

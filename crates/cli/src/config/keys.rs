@@ -119,6 +119,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("policy", "How code is checked before it runs; see policy.md."),
     ("approvals", "Which code needs the approval of a person before it runs; see approvals.md."),
     ("inputs", "Files and directories of this machine that clients may mount read-only, by name."),
+    ("ports", "How browsers reach servers in sandboxes; see ports.md."),
     (
         "zygotes",
         "When a zygote is replaced: the interpreters forked from it share address layout and hash \
@@ -327,6 +328,10 @@ const OPERATION: &[Key] = &[
     key!("inputs" => inputs,
         Table { name: INPUT_NAME, of: PATH, entries_max: ENTRIES_MAX },
         "Absolute paths, by the name in a client's request", Some("corpus = \"/srv/corpus\"")),
+    key!("ports.domain" => ports.domain, Optional { of: DOMAIN },
+        "The domain below which each exposed port has a host name, PORT-SANDBOX.DOMAIN; all names \
+         below it must lead to this server, and no other host name of the server may lie there",
+        Some("\"ports.silica.example\"")),
     key!("zygotes.forks_max" => zygotes.forks_max, Whole(1..=FORKS_MAX),
         "The number of forks after which a zygote is replaced"),
     key!("zygotes.age_seconds_max" => zygotes.age_max, Seconds(SECOND..=TIME_MAX),
@@ -379,6 +384,12 @@ const ORIGIN: Text<String> = Text {
 const HOST: Text<String> = Text {
     allowed: "a host name or address without a port",
     read: |text| address::host(text).ok_or(TextError::NotAllowed),
+    write: String::clone,
+};
+
+const DOMAIN: Text<String> = Text {
+    allowed: "a domain name without a port",
+    read: |text| address::domain(text).ok_or(TextError::NotAllowed),
     write: String::clone,
 };
 

@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) approvals: ApprovalSettings,
     /// Absolute paths that clients may mount read-only, by the name in their request.
     pub(crate) inputs: BTreeMap<String, PathBuf>,
+    pub(crate) ports: Ports,
     pub(crate) zygotes: ZygotePolicy,
     pub(crate) model: Model,
     pub(crate) interpret: Interpret,
@@ -89,6 +90,13 @@ pub(crate) struct Server {
     /// Host names and addresses the server answers to, in lower case, without ports and brackets.
     /// If empty, those of the listening address and localhost.
     pub(crate) allowed_hosts: Vec<String>,
+}
+
+/// Ports of sandboxes that clients reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ports {
+    /// The domain below which each port has a host name, in lower case.
+    pub(crate) domain: Option<String>,
 }
 
 /// The defaults and maximums of sandboxes.
@@ -254,6 +262,7 @@ impl Default for Settings {
                 webhook_secret_file: None,
             },
             inputs: BTreeMap::new(),
+            ports: Ports::default(),
             zygotes: ZygotePolicy::default(),
             model: Model::default(),
             interpret: Interpret::default(),

@@ -13,6 +13,7 @@ pub(crate) mod interpret;
 pub(crate) mod kernels;
 pub(crate) mod keys;
 pub(crate) mod openapi;
+pub(crate) mod ports;
 pub(crate) mod run;
 pub(crate) mod sandboxes;
 pub(crate) mod stats;
@@ -47,7 +48,7 @@ impl Dialect for Native {
 
 impl Facade for Native {
     fn routes(&self) -> Router<App> {
-        routes()
+        routes().merge(ports::passed_on())
     }
 }
 
@@ -117,6 +118,10 @@ routes! {
     post "/v1/sandboxes/{sandbox}/files/link" => files::link;
     get "/v1/links/{token}" => files::get_link;
     put "/v1/links/{token}" => files::put_link;
+
+    get "/v1/sandboxes/{sandbox}/ports" => ports::list;
+    get "/v1/sandboxes/{sandbox}/ports/{port}/" => ports::by_key;
+    post "/v1/sandboxes/{sandbox}/ports/{port}/link" => ports::link;
 
     get "/v1/approvals" => approvals::list;
     get "/v1/approvals/{approval}" => approvals::get;

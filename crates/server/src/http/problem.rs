@@ -47,6 +47,7 @@ codes! {
     NotApprovable = "not_approvable", FORBIDDEN;
     WrongOrigin = "wrong_origin", FORBIDDEN;
     LinkInvalid = "link_invalid", FORBIDDEN;
+    PortNotExposed = "port_not_exposed", FORBIDDEN;
     NotFound = "not_found", NOT_FOUND;
     SandboxNotFound = "sandbox_not_found", NOT_FOUND;
     KernelNotFound = "kernel_not_found", NOT_FOUND;
@@ -78,6 +79,8 @@ codes! {
     BudgetSpent = "budget_spent", TOO_MANY_REQUESTS;
     Internal = "internal", INTERNAL_SERVER_ERROR;
     ModelFailed = "model_failed", BAD_GATEWAY;
+    PortClosed = "port_closed", BAD_GATEWAY;
+    PortFailed = "port_failed", BAD_GATEWAY;
     Starting = "starting", SERVICE_UNAVAILABLE;
     ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE;
@@ -85,6 +88,7 @@ codes! {
     ModelNotConfigured = "model_not_configured", SERVICE_UNAVAILABLE;
     ModelBusy = "model_busy", SERVICE_UNAVAILABLE;
     ModelSlow = "model_slow", GATEWAY_TIMEOUT;
+    PortSlow = "port_slow", GATEWAY_TIMEOUT;
     DiskFull = "disk_full", INSUFFICIENT_STORAGE;
 }
 
@@ -187,7 +191,10 @@ impl From<SessionError> for Problem {
             SessionError::OtherCode(_) => Code::Conflict,
             SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(AdmissionError::Rate(_)) => Code::RateLimited,
-            SessionError::TooManyKernels(_)
+            SessionError::PortNotExposed(_) => Code::PortNotExposed,
+            SessionError::PortClosed(_) => Code::PortClosed,
+            SessionError::TooManyPortConnections(_)
+            | SessionError::TooManyKernels(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use silica_sessions::{SandboxRequest, Session, SessionInfo, UsageSample};
+use silica_sessions::{Audience, Exposure, SandboxRequest, Session, SessionInfo, UsageSample};
 use silica_store::Timestamp;
 
 use super::error::E2bError;
@@ -49,7 +49,8 @@ pub(super) struct CreateBody {
 
 impl CreateBody {
     pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<SandboxRequest, E2bError> {
-        check_network(&self.network)?;
+        check_network(&self.network, &["denyOut", PUBLIC_TRAFFIC])?;
+        let exposure = exposure(&self.network)?;
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks_for_something(value)) {
             return Err(E2bError::bad(format!("{name} is not supported by this server")));
         }
@@ -66,6 +67,7 @@ impl CreateBody {
             directory: Some(paths::guest(HOME)?),
             ttl: Some(Duration::from_secs(self.timeout.unwrap_or(life_seconds))),
             idle: Some(idle),
+            exposure,
             ..SandboxRequest::default()
         })
     }
@@ -81,9 +83,11 @@ fn asks_for_something(value: &Value) -> bool {
     }
 }
 
-/// Refuses settings that ask for a network. Those that restrict it are fulfilled: there is none.
-pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError> {
-    let fulfilled = ["denyOut"];
+/// Refuses settings that ask for a network, but for those that are fulfilled.
+pub(super) fn check_network(
+    network: &Map<String, Value>,
+    fulfilled: &[&str],
+) -> Result<(), E2bError> {
     let wanted = network
         .iter()
         .find(|(name, value)| !fulfilled.contains(&name.as_str()) && asks_for_something(value));
@@ -92,6 +96,19 @@ pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError
         Some((name, _)) => Err(E2bError::bad(format!(
             "network.{name} is not supported: sandboxes of this server have no network"
         ))),
+    }
+}
+
+/// Whether servers in a sandbox can be reached without a token. Left out, they cannot be reached: what
+/// trusts its own machine would be open to others.
+const PUBLIC_TRAFFIC: &str = "allowPublicTraffic";
+
+fn exposure(network: &Map<String, Value>) -> Result<Exposure, E2bError> {
+    match network.get(PUBLIC_TRAFFIC) {
+        None | Some(Value::Null) => Ok(Exposure::default()),
+        Some(Value::Bool(true)) => Ok(Exposure::every(Audience::Public)),
+        Some(Value::Bool(false)) => Ok(Exposure::every(Audience::Owner)),
+        Some(_) => Err(E2bError::bad("network.allowPublicTraffic must be true or false")),
     }
 }
 
@@ -117,7 +134,7 @@ pub(super) fn access(app: &App, session: &Session) -> Value {
         "envdVersion": ENVD_VERSION,
         "envdAccessToken": app.link_key.token(Purpose::Envd, id),
         "trafficAccessToken": app.link_key.token(Purpose::Interpreter, id),
-        "domain": null,
+        "domain": app.port_authority(),
     })
 }
 
@@ -144,8 +161,9 @@ pub(super) fn detail(app: &App, session: &Session) -> Value {
     let mut value = listed(app, &session.info());
     value["envdAccessToken"] = app.link_key.token(Purpose::Envd, session.id().as_str()).into();
     value["allowInternetAccess"] = false.into();
-    value["domain"] = Value::Null;
-    value["network"] = json!({"allowPublicTraffic": false});
+    value["domain"] = app.port_authority().into();
+    let is_public = session.exposure().audience() == Audience::Public;
+    value["network"] = json!({"allowPublicTraffic": is_public});
     value["lifecycle"] = json!({"autoResume": false, "onTimeout": "kill"});
     value
 }

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use silica_engine::Input;
-use silica_sessions::{LifeChange, SandboxRequest, SessionError};
+use silica_sessions::{Exposure, LifeChange, SandboxRequest, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
 use super::tier::{self, TierBody};
@@ -76,9 +76,20 @@ pub(crate) struct CreateSandboxBody {
     max_cells: Option<u64>,
     /// Read-only inputs
     inputs: Vec<InputBody>,
+    /// Its network: none, but for ports that are exposed
+    network: NetworkBody,
     /// `forked` takes milliseconds, `fresh` shares nothing with another sandbox
     #[schemars(extend("default" = "forked"))]
     interpreter: InterpreterChoice,
+}
+
+/// The network of a sandbox
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(crate) struct NetworkBody {
+    /// Ports on which servers in it can be reached from outside, at most 16
+    expose: Option<Vec<u16>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -171,6 +182,7 @@ pub(crate) async fn create(
     create.max_cells = body.max_cells;
     create.fresh = body.interpreter == InterpreterChoice::Fresh;
     create.inputs = inputs;
+    create.exposure = Exposure::listed(body.network.expose.unwrap_or_default())?;
     let session = app.sessions.create(&caller.tenant, create).await?;
     app.metrics.stage("create", started.elapsed());
     let sandbox = Sandbox::full(&session.info(), &session.containment());

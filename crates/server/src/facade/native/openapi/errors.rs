@@ -24,6 +24,7 @@ fn meaning(code: Code) -> &'static str {
         Code::LinkInvalid => {
             "a link that was not made here, has expired or is for the other method"
         }
+        Code::PortNotExposed => "a port that the sandbox does not expose",
         Code::NotFound => "no such route",
         Code::SandboxNotFound => "no such sandbox, or another key's",
         Code::KernelNotFound => "no such kernel in the sandbox",
@@ -66,6 +67,9 @@ fn meaning(code: Code) -> &'static str {
         Code::ModelNotConfigured => "the server has no model, or no key for it",
         Code::ModelBusy => "the model's provider is overloaded; Retry-After if it said when",
         Code::ModelSlow => "the model's provider, or the whole request, took too long",
+        Code::PortClosed => "no server in the sandbox listens on the port",
+        Code::PortFailed => "the server on the port sent no valid response",
+        Code::PortSlow => "the server on the port did not respond in time",
         Code::DiskFull => "the sandbox's disk is full",
     }
 }

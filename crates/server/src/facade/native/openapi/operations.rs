@@ -23,6 +23,7 @@ pub(super) fn all() -> Vec<Operation> {
         ("Files", files::files()),
         ("Files", files::more_files()),
         ("Files", files::links()),
+        ("Ports", files::ports()),
         ("Approvals", account::approvals()),
         ("Account", account::account()),
         ("Administration", account::administration()),
