@@ -9,6 +9,7 @@ mod files;
 mod interpret;
 mod keys;
 mod openapi;
+mod ports;
 mod processors;
 mod startup;
 mod starving;
