@@ -17,7 +17,8 @@ use crate::http::problem::{Code, Problem};
 /// How long a connection waits for another request.
 const KEPT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The most connections to one port that wait.
+/// The most connections to one sandbox that wait. Each counts for the key of its owner, so that they
+/// must be few.
 const KEPT_MAX: usize = 8;
 
 /// How long a connection may take to be ready for another request after a response.
@@ -29,18 +30,19 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The most fields of the head of a response.
 const FIELDS_MAX: usize = 100;
 
-/// The connections that wait, by sandbox and port.
+/// The connections that wait, by sandbox.
 #[derive(Debug, Default)]
-pub(crate) struct KeptConnections(Mutex<HashMap<(SandboxId, u16), Vec<Kept>>>);
+pub(crate) struct KeptConnections(Mutex<HashMap<SandboxId, Vec<Kept>>>);
 
 #[derive(Debug)]
 struct Kept {
+    port: u16,
     sender: SendRequest<Body>,
     until: Instant,
 }
 
 impl KeptConnections {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(SandboxId, u16), Vec<Kept>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Vec<Kept>>> {
         // A map of connections has no invariant that a panic elsewhere could have broken halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,11 +50,12 @@ impl KeptConnections {
     /// Takes a connection that can be used at once.
     pub(super) fn take(&self, target: &Target) -> Option<SendRequest<Body>> {
         let mut all = self.lock();
-        let waiting = all.get_mut(&key(target))?;
+        let waiting = all.get_mut(target.session.id())?;
         let now = Instant::now();
+        waiting.retain(|kept| now < kept.until && kept.sender.is_ready());
         // The last one has waited for the shortest time.
-        let usable = |kept: &Kept| now < kept.until && kept.sender.is_ready();
-        std::iter::from_fn(|| waiting.pop()).find(usable).map(|kept| kept.sender)
+        let at = waiting.iter().rposition(|kept| kept.port == target.port)?;
+        Some(waiting.remove(at).sender)
     }
 
     /// Makes a connection, which ends with its sandbox.
@@ -84,35 +87,33 @@ impl KeptConnections {
             if !matches!(ready, Ok(Ok(()))) || target.session.end_reason().is_some() {
                 return;
             }
-            let key = key(&target);
+            let Target { session, port } = target;
+            let sandbox = session.id().clone();
             // A connection that waits must not keep the session.
-            drop(target);
+            drop(session);
             {
                 let mut all = self.lock();
-                let waiting = all.entry(key.clone()).or_default();
+                let waiting = all.entry(sandbox.clone()).or_default();
                 if waiting.len() >= KEPT_MAX {
-                    return;
+                    // The one that has waited for the longest time.
+                    waiting.remove(0);
                 }
-                waiting.push(Kept { sender, until: Instant::now() + KEPT_PATIENCE });
+                waiting.push(Kept { port, sender, until: Instant::now() + KEPT_PATIENCE });
             }
             tokio::time::sleep(KEPT_PATIENCE).await;
-            self.sweep(&key);
+            self.sweep(&sandbox);
         });
     }
 
-    /// Closes the connections of a port that have waited for too long.
-    fn sweep(&self, key: &(SandboxId, u16)) {
+    /// Closes the connections to a sandbox that have waited for too long.
+    fn sweep(&self, sandbox: &SandboxId) {
         let mut all = self.lock();
         let now = Instant::now();
-        if let Some(waiting) = all.get_mut(key) {
+        if let Some(waiting) = all.get_mut(sandbox) {
             waiting.retain(|kept| now < kept.until && !kept.sender.is_closed());
             if waiting.is_empty() {
-                all.remove(key);
+                all.remove(sandbox);
             }
         }
     }
-}
-
-fn key(target: &Target) -> (SandboxId, u16) {
-    (target.session.id().clone(), target.port)
 }
