@@ -204,9 +204,9 @@ impl Socket {
         let mask = [7, 7, 7, 7];
         let mut frame = vec![0x81];
         if text.len() < 126 {
-            frame.push(0x80 | size[1])
+            frame.push(0x80 | size[1]);
         } else {
-            frame.extend([0xfe, size[0], size[1]])
+            frame.extend([0xfe, size[0], size[1]]);
         }
         frame.extend(mask);
         frame.extend(text.bytes().map(|byte| byte ^ 7));
@@ -421,18 +421,30 @@ fn link_lets_a_browser_in_by_a_cookie() {
         &[("Host", &own), ("Cookie", &cookie), ("Origin", &of_own)],
     );
     assert_eq!((head.status, socket.echo("hello").as_str()), (101, "hello"));
-    // The cookie is good for this port of this sandbox, and the link is no file.
+    // The cookie is good for this port of this sandbox.
     let other_port = format!("{}:{port}", host(&sandbox, 9000));
     assert_eq!(visit("/", &other_port, &[]).problem(), (401, "unauthorized".to_owned()));
     let other = TestSandbox::new(&owner, &json!({"network": {"expose": [8000]}}));
     let other = format!("{}:{port}", host(&other, 8000));
     assert_eq!(visit("/", &other, &[]).problem(), (401, "unauthorized".to_owned()));
+}
+
+#[test]
+fn link_to_a_port_is_nothing_else() {
+    let server = TestServer::with(&[DOMAIN]);
+    let owner = server.tenant();
+    let sandbox = TestSandbox::new(&owner, &json!({"network": {"expose": [8000]}}));
+    let browser = owner.with_key(None);
+    let made = sandbox.post("/ports/8000/link", &json!({})).expect(200).json();
+    let own = format!("{}:{}", host(&sandbox, 8000), owner.address.port());
+    let url = made["url"].as_str().unwrap().to_owned();
+    let path = url.strip_prefix(&format!("http://{own}")).unwrap();
     let token = path.rsplit('/').next().unwrap();
     assert_eq!(
         browser.get(&format!("/v1/links/{token}")).problem(),
         (403, "link_invalid".to_owned())
     );
-    let forged = format!("{}x", path);
+    let forged = format!("{path}x");
     let refused = browser.request("GET", &forged, &[("Host", &own)], b"");
     assert_eq!(refused.problem(), (403, "link_invalid".to_owned()));
     for body in [
@@ -527,7 +539,7 @@ fn e2b_reaches_ports_by_headers_and_by_host() {
     let owner = server.tenant();
     let nobody = owner.with_key(None);
     let port = owner.address.port();
-    let make = |network: Value| {
+    let create = |network: Value| {
         let body = json!({"templateID": "base", "network": network});
         let made = owner.post("/sandboxes", &body).expect(201).json();
         let id = made["sandboxID"].as_str().unwrap().to_owned();
@@ -543,7 +555,7 @@ fn e2b_reaches_ports_by_headers_and_by_host() {
     let by_headers = |client: &Client, sandbox: &TestSandbox, more: &[(&str, &str)]| {
         at_port(client, &sandbox.id, "8000", more)
     };
-    let (made, public) = make(json!({"allowPublicTraffic": true}));
+    let (made, public) = create(json!({"allowPublicTraffic": true}));
     assert_eq!(made["domain"], format!("ports.test:{port}"));
     let own = host(&public, 8000);
     assert_eq!(
@@ -551,14 +563,14 @@ fn e2b_reaches_ports_by_headers_and_by_host() {
         "/a"
     );
     assert_eq!(by_headers(&nobody, &public, &[]).expect(200).json()["path"], "/a");
-    let (made, private) = make(json!({"allowPublicTraffic": false}));
+    let (made, private) = create(json!({"allowPublicTraffic": false}));
     assert_eq!(by_headers(&nobody, &private, &[]).status, 401);
     let token = made["trafficAccessToken"].as_str().unwrap();
     let shown = [("E2b-Traffic-Access-Token", token)];
     let echoed = by_headers(&nobody, &private, &shown).expect(200).json();
     assert!(!echoed.to_string().contains(token));
     assert_eq!(at_port(&nobody, &public.id, "8001", &[]).status, 502);
-    let (_, closed) = make(json!({}));
+    let (_, closed) = create(json!({}));
     let refused = by_headers(&owner, &closed, &[]).expect(502).json();
     assert_eq!(refused["message"], "The sandbox is running but port is not open");
 }
