@@ -111,6 +111,7 @@ struct State {
 
 /// A connection to a running process.
 struct Link {
+    number: u64,
     socket: PacketSocket,
     process: u32,
     pending: Mutex<HashMap<u64, oneshot::Sender<Report>>>,
@@ -125,6 +126,8 @@ struct Attached {
     limits: NetworkLimits,
     sockets: Arc<dyn SandboxSockets>,
     current: Mutex<Current>,
+    /// The link to which it is attached, by number.
+    link: tokio::sync::Mutex<u64>,
 }
 
 struct Current {
@@ -170,6 +173,7 @@ impl Egress {
                 names: Vec::new(),
                 used: NetworkUsage::default(),
             }),
+            link: tokio::sync::Mutex::new(0),
         });
         // The process may need more sockets at once, so the sandbox is known before it is attached.
         lock(&self.shared.state).attached.insert(number, Arc::clone(&attached));
@@ -223,8 +227,13 @@ impl Shared {
         }
     }
 
-    /// Describes a sandbox to a process, with fresh sockets.
+    /// Describes a sandbox to a process, with fresh sockets, unless that was done already: the
+    /// caller of `attach` and the supervisor may both find it missing.
     async fn attach(&self, link: &Link, attached: &Attached) -> Result<(), EgressError> {
+        let mut attached_to = attached.link.lock().await;
+        if *attached_to == link.number {
+            return Ok(());
+        }
         let sockets = attached.sockets.open(first_sockets()).await;
         let sockets = sockets.map_err(EgressError::Sockets)?;
         let request = self.number();
@@ -242,7 +251,9 @@ impl Shared {
                 used: current.used,
             }))
         };
-        link.order(request, &order, &borrowed(&sockets)).await.map(drop)
+        link.order(request, &order, &borrowed(&sockets)).await?;
+        *attached_to = link.number;
+        Ok(())
     }
 }
 

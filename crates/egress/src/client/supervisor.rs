@@ -84,6 +84,7 @@ async fn start(shared: &Shared) -> io::Result<(Arc<Link>, Child)> {
     };
     tokio::time::timeout(READY_PATIENCE, ready).await??;
     let link = Link {
+        number: shared.number(),
         socket,
         process: child.id().unwrap_or_default(),
         pending: std::sync::Mutex::default(),

@@ -1,0 +1,13 @@
+//! The real process, with sockets in a network namespace of the test's own and hostile far sides on
+//! loopback. The namespace needs root.
+
+mod ask;
+mod dns;
+mod hostile;
+mod http;
+mod intercept;
+mod lifecycle;
+mod limits;
+mod rig;
+mod secrets;
+mod transparent;
