@@ -70,8 +70,9 @@ pub struct SocketsUnavailable(pub String);
 
 /// Makes sockets inside one sandbox.
 pub trait SandboxSockets: Send + Sync {
-    /// Makes all sockets of a list, in its order, or none. They need not be non-blocking, and never
-    /// have `SO_REUSEPORT`.
+    /// Makes all sockets of a list, in its order, or none. Listeners have `SO_REUSEADDR`, since
+    /// connections of an earlier process may still be in TIME_WAIT, and no socket has
+    /// `SO_REUSEPORT`, by which a guest could join it. They need not be non-blocking.
     fn open(
         &self,
         specs: Vec<SocketSpec>,

@@ -463,6 +463,8 @@ async fn bound(sandbox: &Arc<Sandbox>, address: SocketAddrV4) -> Result<OwnedFd,
         let mut sockets = sandbox.world.parent.sockets(sandbox.number, specs).await?;
         return sockets.pop().ok_or_else(|| "no socket came".to_owned());
     };
+    // Connections of an earlier process may still be in TIME_WAIT at this address.
+    rustix::net::sockopt::set_socket_reuseaddr(&spare, true).map_err(|error| error.to_string())?;
     rustix::net::bind(&spare, &address).map_err(|error| error.to_string())?;
     rustix::net::listen(&spare, BACKLOG as i32).map_err(|error| error.to_string())?;
     Ok(spare)

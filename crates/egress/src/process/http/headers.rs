@@ -88,9 +88,17 @@ fn single_host(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
 
 fn is_same(said: &str, host: &NetworkHost, port: u16, secure: bool) -> bool {
     let own_port = if secure { 443 } else { 80 };
-    let plain = host.to_string();
+    let plain = in_url(host);
     let with_port = format!("{plain}:{port}");
     said.eq_ignore_ascii_case(&with_port) || port == own_port && said.eq_ignore_ascii_case(&plain)
+}
+
+/// Returns a host as it is written in a URL.
+fn in_url(host: &NetworkHost) -> String {
+    match host {
+        NetworkHost::Address(std::net::IpAddr::V6(address)) => format!("[{address}]"),
+        NetworkHost::Address(_) | NetworkHost::Name(_) => host.to_string(),
+    }
 }
 
 /// Returns the host of a request to the proxy, which is the one in its URL.
@@ -175,8 +183,8 @@ pub(super) fn shape(
     let connection = open.connection();
     let own_port = if secure { 443 } else { 80 };
     let authority = match connection.port {
-        port if port == own_port => connection.host.to_string(),
-        port => format!("{}:{port}", connection.host),
+        port if port == own_port => in_url(&connection.host),
+        port => format!("{}:{port}", in_url(&connection.host)),
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let bad = |_| Refusal::bad_request("the URL cannot be passed on");
