@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -126,6 +126,8 @@ struct Attached {
     limits: NetworkLimits,
     sockets: Arc<dyn SandboxSockets>,
     current: Mutex<Current>,
+    /// Whether it is being detached.
+    ending: AtomicBool,
     /// The link to which it is attached, by number.
     link: tokio::sync::Mutex<u64>,
 }
@@ -173,6 +175,7 @@ impl Egress {
                 names: Vec::new(),
                 used: NetworkUsage::default(),
             }),
+            ending: AtomicBool::new(false),
             link: tokio::sync::Mutex::new(0),
         });
         // The process may need more sockets at once, so the sandbox is known before it is attached.
@@ -233,6 +236,9 @@ impl Shared {
         let mut attached_to = attached.link.lock().await;
         if *attached_to == link.number {
             return Ok(());
+        }
+        if attached.ending.load(Ordering::Relaxed) {
+            return Err(EgressError::Gone);
         }
         let sockets = attached.sockets.open(first_sockets()).await;
         let sockets = sockets.map_err(EgressError::Sockets)?;
@@ -338,13 +344,7 @@ impl Attachment {
     /// Takes the network away and waits until its sockets are closed.
     pub async fn detach(mut self) {
         self.ended = true;
-        lock(&self.shared.state).attached.remove(&self.attached.number);
-        let request = self.shared.number();
-        let order = Order::Detach { request, sandbox: self.attached.number };
-        if let Some(link) = self.shared.running() {
-            // A process that has died has closed all sockets.
-            let _ = link.order(request, &order, &[]).await;
-        }
+        detach(Arc::clone(&self.shared), Arc::clone(&self.attached)).await;
     }
 
     async fn tell(&self, request: u64, order: &Order) -> Result<(), EgressError> {
@@ -363,16 +363,28 @@ impl Drop for Attachment {
         if self.ended {
             return;
         }
-        lock(&self.shared.state).attached.remove(&self.attached.number);
-        let request = self.shared.number();
-        let order = Order::Detach { request, sandbox: self.attached.number };
-        if let (Some(link), Ok(runtime)) =
-            (self.shared.running(), tokio::runtime::Handle::try_current())
-        {
-            runtime.spawn(async move {
-                // A process that has died has closed all sockets.
-                let _ = link.order(request, &order, &[]).await;
-            });
+        let shared = Arc::clone(&self.shared);
+        let attached = Arc::clone(&self.attached);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(detach(shared, attached));
+        } else {
+            // The runtime has ended, and with it the link to the process.
+            lock(&shared.state).attached.remove(&attached.number);
         }
     }
+}
+
+/// Takes a sandbox's network away. The sandbox is known until the last of its records has come.
+async fn detach(shared: Arc<Shared>, attached: Arc<Attached>) {
+    attached.ending.store(true, Ordering::Relaxed);
+    let request = shared.number();
+    let order = Order::Detach { request, sandbox: attached.number };
+    // An attach that is under way ends first.
+    let attached_to = attached.link.lock().await;
+    if let Some(link) = shared.running() {
+        // A process that has died has closed all sockets.
+        let _ = link.order(request, &order, &[]).await;
+    }
+    drop(attached_to);
+    lock(&shared.state).attached.remove(&attached.number);
 }

@@ -48,6 +48,10 @@ use world::World;
 /// How often idle connections, counts of refusals and usage are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How long the connections of an ended sandbox may take to close, and how often they are counted.
+const DETACH_PATIENCE: Duration = Duration::from_secs(2);
+const DETACH_PAUSE: Duration = Duration::from_millis(1);
+
 /// The most threads that wait for the host's resolver.
 const RESOLVER_THREADS_MAX: usize = 16;
 
@@ -120,8 +124,7 @@ fn handle(world: &Arc<World>, order: Order, fds: Vec<OwnedFd>) {
             done(request, changed);
         }
         Order::Detach { request, sandbox } => {
-            world.remove(sandbox);
-            done(request, Ok(()));
+            tokio::spawn(detach(Arc::clone(world), request, sandbox));
         }
         Order::Sockets { request, error } => {
             let sockets = error.map_or(Ok(fds), Err);
@@ -142,6 +145,19 @@ fn handle(world: &Arc<World>, order: Order, fds: Vec<OwnedFd>) {
             Err(message) => done(request, Err(message)),
         },
     }
+}
+
+/// Ends a sandbox, and replies when its connections are closed and reported.
+async fn detach(world: Arc<World>, request: u64, number: u64) {
+    let sandbox = world.sandbox(number);
+    world.remove(number);
+    if let Ok(sandbox) = sandbox {
+        let deadline = tokio::time::Instant::now() + DETACH_PATIENCE;
+        while sandbox.connections.open_count() > 0 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(DETACH_PAUSE).await;
+        }
+    }
+    world.parent.report(Report::Done { request });
 }
 
 fn attach(world: &Arc<World>, order: AttachOrder, fds: Vec<OwnedFd>) -> Result<(), String> {

@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use silica_domain::NetworkApproval;
 use tokio::process::{Child, Command};
 
 use super::{Attached, Link, Shared, borrowed, lock};
@@ -112,8 +114,7 @@ async fn publish(shared: &Arc<Shared>, link: &Arc<Link>) {
 
 async fn attach_again(shared: Arc<Shared>, link: Arc<Link>, attached: Arc<Attached>) {
     for attempt in 1..=REATTACH_ATTEMPTS {
-        let is_wanted = lock(&shared.state).attached.contains_key(&attached.number);
-        if !is_wanted {
+        if attached.ending.load(Ordering::Relaxed) {
             return;
         }
         let error = match shared.attach(&link, &attached).await {
@@ -254,14 +255,35 @@ async fn ask(shared: Arc<Shared>, link: Arc<Link>, question: u64, text: NetworkQ
         // A process that has died has no connection to hold.
         let _ = link.socket.send(&Order::Answer { question, answer }, &[]).await;
     };
+    let subject = text.clone();
     match shared.events.ask(text).await {
         Ok(pending) => {
             tell(AnswerShape::Pending(pending.approval)).await;
             let patience = shared.options.settings.ask_timeout;
             let answer = tokio::time::timeout(patience, pending.answer).await;
-            tell(AnswerShape::Decided(answer.unwrap_or(HostAnswer::Deny))).await;
+            let answer = answer.unwrap_or(HostAnswer::Deny);
+            if matches!(answer, HostAnswer::AllowForSandbox | HostAnswer::AllowForKey) {
+                keep_approval(&shared, &subject);
+            }
+            tell(AnswerShape::Decided(answer)).await;
         }
         Err(refused) => tell(AnswerShape::Refused(refused.0)).await,
     }
     lock(&link.questions).remove(&question);
+}
+
+/// Keeps an approval for a process that is started later.
+fn keep_approval(shared: &Shared, question: &NetworkQuestion) {
+    let Ok(name) = question.host.parse() else {
+        return;
+    };
+    let attached = lock(&shared.state)
+        .attached
+        .values()
+        .find(|attached| attached.sandbox == question.sandbox)
+        .cloned();
+    if let Some(attached) = attached {
+        let approval = NetworkApproval { name, port: question.port };
+        lock(&attached.current).policy.approve(approval);
+    }
 }

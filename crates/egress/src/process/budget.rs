@@ -187,6 +187,17 @@ impl Budgets {
         Ok(place)
     }
 
+    /// Counts a further connection to the far side for one of the guest's, which streams that are
+    /// reset at once would otherwise open without end.
+    pub(super) fn take_dial(&self) -> Result<(), UsedUp> {
+        for budget in &self.0 {
+            if !lock(&budget.new_connections).try_take() {
+                return Err(budget.used_up("connections_per_second"));
+            }
+        }
+        Ok(())
+    }
+
     /// Counts a look-up.
     pub(super) fn take_lookup(&self) -> Result<(), UsedUp> {
         for budget in &self.0 {

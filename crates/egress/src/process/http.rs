@@ -8,7 +8,7 @@ mod headers;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use silica_domain::{Grant, NetworkHost, RuleProtocol};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
@@ -63,6 +63,15 @@ pub(super) struct HttpConnection {
     fixed: Option<(NetworkHost, u16)>,
     closing: Arc<Notify>,
     targets: Mutex<HashMap<(NetworkHost, u16), Arc<Target>>>,
+    /// A WebSocket that the connection has become.
+    switched: Mutex<Option<Switched>>,
+}
+
+/// Both sides of a WebSocket.
+struct Switched {
+    open: Arc<OpenConnection>,
+    guest: hyper::upgrade::OnUpgrade,
+    far: hyper::upgrade::OnUpgrade,
 }
 
 /// A host of a guest's connection.
@@ -72,13 +81,21 @@ struct Target {
     grant: Grant,
     idle: Mutex<Vec<Sender>>,
     slots: Semaphore,
+    /// Whether a connection to the far side was opened.
+    dialled: AtomicBool,
 }
 
 impl HttpConnection {
     /// A connection to the proxy.
     pub(super) fn proxy(sandbox: &Arc<Sandbox>, closing: Arc<Notify>) -> Self {
-        let sandbox = Arc::clone(sandbox);
-        Self { sandbox, secure: false, fixed: None, closing, targets: Mutex::default() }
+        Self {
+            sandbox: Arc::clone(sandbox),
+            secure: false,
+            fixed: None,
+            closing,
+            targets: Mutex::default(),
+            switched: Mutex::default(),
+        }
     }
 
     /// TLS that was ended here, to one host.
@@ -92,14 +109,26 @@ impl HttpConnection {
         let fixed = (connection.host.clone(), connection.port);
         let target = Target::new(Arc::clone(open), grant);
         let targets = HashMap::from([(fixed.clone(), Arc::new(target))]);
-        let sandbox = Arc::clone(sandbox);
-        Self { sandbox, secure: true, fixed: Some(fixed), closing, targets: Mutex::new(targets) }
+        Self {
+            sandbox: Arc::clone(sandbox),
+            secure: true,
+            fixed: Some(fixed),
+            closing,
+            targets: Mutex::new(targets),
+            switched: Mutex::default(),
+        }
     }
 }
 
 impl Target {
     fn new(open: Arc<OpenConnection>, grant: Grant) -> Self {
-        Self { open, grant, idle: Mutex::default(), slots: Semaphore::new(UPSTREAMS_MAX) }
+        Self {
+            open,
+            grant,
+            idle: Mutex::default(),
+            slots: Semaphore::new(UPSTREAMS_MAX),
+            dialled: AtomicBool::new(false),
+        }
     }
 }
 
@@ -117,6 +146,7 @@ pub(super) async fn serve_plain(
         fixed: Some((host, port)),
         closing,
         targets: Mutex::default(),
+        switched: Mutex::default(),
     };
     serve_http1(Arc::new(context), stream).await;
 }
@@ -137,18 +167,21 @@ pub(super) async fn serve_http1(
     context: Arc<HttpConnection>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
-    let service = service_fn(move |request| handle(Arc::clone(&context), request));
+    let handler = Arc::clone(&context);
+    let service = service_fn(move |request| handle(Arc::clone(&handler), request));
     let served = http1_settings().serve_connection(TokioIo::new(stream), service).with_upgrades();
     // What a guest sends that is no HTTP was answered with 400.
     drop(served.await);
+    context.carry_switched().await;
 }
 
 pub(super) async fn serve_http2(
     context: Arc<HttpConnection>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
+    let executor = SandboxExecutor(Arc::clone(&context.sandbox));
     let service = service_fn(move |request| handle(Arc::clone(&context), request));
-    let served = http2::Builder::new(TokioExecutor::new())
+    let served = http2::Builder::new(executor)
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEAD_BYTES_MAX as u32)
@@ -303,7 +336,7 @@ impl HttpConnection {
             let was_kept = kept.is_some();
             let mut sender = match kept.take() {
                 Some(sender) => sender,
-                None => upstream::open(&self.sandbox, &target.open, self.secure, offer).await?,
+                None => self.dial(target, offer).await?,
             };
             headers::shape(&mut request, &sender, &target.open, self.secure)?;
             match sender.send(request).await {
@@ -316,11 +349,65 @@ impl HttpConnection {
             }
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return switch(target, response, guest_side);
+            return self.switch(target, response, guest_side);
         }
         give_back(target, sender);
         headers::clean_answer(response.headers_mut());
         body::finish(response, prepared.needles, prepared.tokens)
+    }
+}
+
+impl HttpConnection {
+    async fn dial(&self, target: &Target, offer: Offer) -> Result<Sender, Refusal> {
+        if target.dialled.swap(true, Ordering::Relaxed) {
+            let taken = self.sandbox.budgets.take_dial();
+            taken.map_err(|used_up| Refusal::limit(used_up.0))?;
+        }
+        upstream::open(&self.sandbox, &target.open, self.secure, offer).await
+    }
+
+    /// Keeps both sides of a WebSocket until the answer has been sent to the guest.
+    fn switch(
+        &self,
+        target: &Arc<Target>,
+        mut response: Response<Incoming>,
+        guest_side: Option<hyper::upgrade::OnUpgrade>,
+    ) -> Result<Response<ProxyBody>, Refusal> {
+        let Some(guest) = guest_side else {
+            let why = "the far side switched protocols without a request to";
+            return Err(Refusal::upstream("http_failed", why));
+        };
+        let far = hyper::upgrade::on(&mut response);
+        let open = Arc::clone(&target.open);
+        *lock(&self.switched) = Some(Switched { open, guest, far });
+        let (parts, _) = response.into_parts();
+        Ok(Response::from_parts(parts, body::empty()))
+    }
+
+    /// Carries the WebSocket that the connection has become, if it has.
+    pub(super) async fn carry_switched(&self) {
+        let Some(switched) = lock(&self.switched).take() else {
+            return;
+        };
+        if let (Ok(guest), Ok(far)) = tokio::join!(switched.guest, switched.far) {
+            let (guest, far) = (TokioIo::new(guest), TokioIo::new(far));
+            // How it ends is either side's business.
+            let _ = tunnel::join_streams(switched.open, guest, far).await;
+        }
+    }
+}
+
+/// Runs the tasks of an HTTP/2 connection until the sandbox ends.
+#[derive(Clone)]
+pub(super) struct SandboxExecutor(pub(super) Arc<Sandbox>);
+
+impl<F> hyper::rt::Executor<F> for SandboxExecutor
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(async move { drop(task.await) });
     }
 }
 
@@ -345,28 +432,6 @@ fn give_back(target: &Target, sender: Sender) {
     if idle.len() < UPSTREAMS_MAX {
         idle.push(sender);
     }
-}
-
-/// Joins both sides of a WebSocket.
-fn switch(
-    target: &Arc<Target>,
-    mut response: Response<Incoming>,
-    guest_side: Option<hyper::upgrade::OnUpgrade>,
-) -> Result<Response<ProxyBody>, Refusal> {
-    let Some(guest_side) = guest_side else {
-        return Err(Refusal::upstream("http_failed", "the far side switched without a request"));
-    };
-    let far_side = hyper::upgrade::on(&mut response);
-    // Holds the record until the WebSocket ends.
-    let open = Arc::clone(&target.open);
-    tokio::spawn(async move {
-        if let (Ok(guest), Ok(far)) = tokio::join!(guest_side, far_side) {
-            // How it ends is either side's business.
-            let _ = tunnel::join_streams(open, TokioIo::new(guest), TokioIo::new(far)).await;
-        }
-    });
-    let (parts, _) = response.into_parts();
-    Ok(Response::from_parts(parts, body::empty()))
 }
 
 /// Returns a body without bytes.

@@ -6,7 +6,8 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     path_beneath_rules,
 };
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
 
 /// What the host's resolver reads: its settings, its libraries, the answers of local services.
 const READABLE: [&str; 9] = [
@@ -26,11 +27,22 @@ pub(super) fn apply() -> io::Result<()> {
     // Neither another process of this user nor a core file shows secrets.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_no_new_privs(true)?;
+    keep_out_of_swap();
     raise_open_files();
     restrict_files().map_err(io::Error::other)?;
     drop_capabilities()
+}
+
+/// Keeps secrets out of swap, if this user may lock any amount of memory. With a limit, a later
+/// allocation would fail.
+fn keep_out_of_swap() {
+    let unlimited = Rlimit { current: None, maximum: None };
+    if rustix::process::setrlimit(Resource::Memlock, unlimited).is_ok() {
+        let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+        // Without it the operator's choice of swap holds.
+        let _ = mlockall(flags);
+    }
 }
 
 /// Sandboxes have a dozen descriptors each; the soft limit is often 1024.

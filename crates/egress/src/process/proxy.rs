@@ -42,6 +42,7 @@ pub(super) async fn serve(sandbox: Arc<Sandbox>, stream: TcpStream, _place: Conn
     let closed = Arc::clone(&closing);
     let served = async {
         let context = Arc::new(HttpConnection::proxy(&sandbox, Arc::clone(&closing)));
+        let switched = Arc::clone(&context);
         let tunnel = TunnelPlace::default();
         let service = {
             let sandbox = Arc::clone(&sandbox);
@@ -53,6 +54,7 @@ pub(super) async fn serve(sandbox: Arc<Sandbox>, stream: TcpStream, _place: Conn
         let connection = http::http1_settings().serve_connection(TokioIo::new(stream), service);
         // What is no HTTP was answered with 400.
         drop(connection.with_upgrades().await);
+        switched.carry_switched().await;
         let tunnel = lock(&tunnel).take();
         if let Some(tunnel) = tunnel {
             carry(&sandbox, tunnel, closing).await;

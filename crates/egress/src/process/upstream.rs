@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use silica_domain::NetworkHost;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::budget::Direction;
 use super::connection::OpenConnection;
 use super::dial;
-use super::http::ProxyBody;
+use super::http::{ProxyBody, SandboxExecutor};
 use super::refusal::Refusal;
 use super::sandbox::Sandbox;
 
@@ -153,7 +153,7 @@ pub(super) async fn open(
     connection.dialled(address);
     let stream = Metered::new(stream, Arc::clone(open));
     if !secure {
-        return http1_over(stream).await;
+        return http1_over(sandbox, stream).await;
     }
     let NetworkHost::Name(name) = &connection.host else {
         return Err(Refusal::upstream("tls_failed", "an address has no certificate"));
@@ -168,9 +168,9 @@ pub(super) async fn open(
             Refusal::upstream("tls_failed", format!("{name} is not verified: {error}"))
         })?;
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        http2_over(stream).await
+        http2_over(sandbox, stream).await
     } else {
-        http1_over(stream).await
+        http1_over(sandbox, stream).await
     }
 }
 
@@ -179,6 +179,7 @@ fn failed(error: &hyper::Error) -> Refusal {
 }
 
 async fn http1_over(
+    sandbox: &Arc<Sandbox>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<Sender, Refusal> {
     let (sender, driver) = http1::Builder::new()
@@ -189,20 +190,21 @@ async fn http1_over(
         .map_err(|error| failed(&error))?;
     // Ends when the sender and the bodies are dropped, and so with the guest's connection. How it
     // ends is said by the request.
-    tokio::spawn(async move { drop(driver.with_upgrades().await) });
+    sandbox.spawn(async move { drop(driver.with_upgrades().await) });
     Ok(Sender::Http1(sender))
 }
 
 async fn http2_over(
+    sandbox: &Arc<Sandbox>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<Sender, Refusal> {
-    let (sender, driver) = http2::Builder::new(TokioExecutor::new())
+    let (sender, driver) = http2::Builder::new(SandboxExecutor(Arc::clone(sandbox)))
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_BYTES_MAX as u32)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| failed(&error))?;
-    tokio::spawn(async move { drop(driver.await) });
+    sandbox.spawn(async move { drop(driver.await) });
     Ok(Sender::Http2(sender))
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use http_body_util::Full;
 use silica_domain::RuleDraft;
 use silica_egress::ConnectionKind;
 
@@ -251,7 +252,7 @@ async fn methods_and_paths_of_a_rule_are_enforced() {
 async fn redirects_are_passed_on_and_upgrades_are_not() {
     let site = far::http(|_| {
         let response = hyper::Response::builder().status(302);
-        response.header("location", "http://169.254.169.254/").body(Default::default()).unwrap()
+        response.header("location", "http://169.254.169.254/").body(Full::default()).unwrap()
     })
     .await;
     let rig = Rig::start(Plan {

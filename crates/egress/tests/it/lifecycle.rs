@@ -69,8 +69,7 @@ async fn narrowed_rules_close_connections() {
     assert_eq!(record.state, ConnectionState::Refused);
     assert_eq!(record.code.as_deref(), Some("host_not_allowed"));
     let address = SocketAddrV4::new("198.18.0.16".parse().unwrap(), 5432);
-    let mut stream = rig.guest.connect(address).unwrap();
-    assert_eq!(text(&mut stream), "");
+    assert_eq!(rig.guest.reset(address), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,8 +77,9 @@ async fn detached_sandbox_has_no_sockets() {
     let (rig, _database) = database().await;
     let mut stream = rig.guest.connect_name("db.example.com", 5432).unwrap();
     ping(&mut stream).unwrap();
-    let Rig { egress, attachment, guest, .. } = rig;
+    let Rig { egress, attachment, guest, recorder, .. } = rig;
     attachment.detach().await;
+    assert_eq!(recorder.finished.lock().unwrap().len(), 1);
     assert_eq!(text(&mut stream), "");
     let deadline = Instant::now() + Duration::from_secs(5);
     for address in ["127.0.0.1:53", "127.0.0.1:3128", "127.0.0.1:443", "198.18.0.16:5432"] {

@@ -7,6 +7,7 @@ use http_body_util::Full;
 use hyper::Response;
 use silica_domain::RuleDraft;
 use silica_egress::{BoundSecret, HeaderInjection, SecretPlace, SecretValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::intercept::{HOST, exchange, get};
 use crate::rig::{Plan, Rig, far, rule};
@@ -137,7 +138,6 @@ async fn placeholder_to_another_host_or_in_the_clear_is_refused() {
     let stream = rig.guest.connect_async(std::net::SocketAddrV4::new(address, 443)).unwrap();
     let name = "other.example.com";
     let mut stream = far::guest_tls(stream, name, &rig.authority_pem, &["http/1.1"]).await.unwrap();
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let request = format!("GET / HTTP/1.1\r\nHost: {name}\r\n{header}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();

@@ -7,7 +7,6 @@ use hyper::Request;
 use hyper_util::rt::TokioIo;
 use silica_egress::{ConnectionKind, ConnectionState};
 
-use crate::rig::guest::text;
 use crate::rig::{Plan, Rig, far, rule};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,9 +86,7 @@ async fn address_without_a_name_is_reset_and_recorded() {
     let rig = Rig::start(Plan::default()).await;
     for address in ["198.18.7.7:443", "198.18.0.1:80", "127.0.0.1:443"] {
         let address: std::net::SocketAddrV4 = address.parse().unwrap();
-        let mut stream = rig.guest.connect(address).unwrap();
-        let _ = stream.write_all(b"x");
-        assert_eq!(text(&mut stream), "");
+        assert_eq!(rig.guest.reset(address), "");
         let denial = rig.recorder.denial(&address.ip().to_string()).await;
         assert_eq!(denial.code, "unknown_address");
     }

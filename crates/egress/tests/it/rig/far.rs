@@ -195,9 +195,10 @@ async fn as_text(request: Request<Incoming>) -> String {
     let (parts, body) = request.into_parts();
     let mut text = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
     for (name, value) in &parts.headers {
-        text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
+        let value = String::from_utf8_lossy(value.as_bytes());
+        text = format!("{text}{name}: {value}\n");
     }
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     format!("{text}\n{}", String::from_utf8_lossy(&body))
 }
 

@@ -73,6 +73,19 @@ impl Guest {
         tokio::net::TcpStream::from_std(stream)
     }
 
+    /// Connects to where a reset is expected, which may come before the connection is known to be
+    /// made, and returns what came before it.
+    pub(crate) fn reset(&self, address: SocketAddrV4) -> String {
+        match self.connect(address) {
+            Ok(mut stream) => {
+                let _ = stream.write_all(b"x");
+                text(&mut stream)
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => String::new(),
+            Err(error) => panic!("{address}: {error}"),
+        }
+    }
+
     /// Looks a name up and connects to it.
     pub(crate) fn connect_name(&self, name: &str, port: u16) -> io::Result<TcpStream> {
         let address = self.address(name);
