@@ -337,8 +337,8 @@ fn layer(shape: LayerShape) -> Result<PolicyLayer, NetworkError> {
         deny.collect::<Result<_, _>>()?,
         shape.ask,
     )?;
-    // An unknown origin counts as the sandbox's: it can then only narrow.
-    Ok(PolicyLayer { origin: origin.unwrap_or(PolicyOrigin::Sandbox), policy })
+    let origin = origin.ok_or(NetworkError::Mode(shape.origin))?;
+    Ok(PolicyLayer { origin, policy })
 }
 
 /// The shape of [`BoundSecret`].
