@@ -39,7 +39,9 @@ impl FarAuthority {
 
     pub(crate) fn server(&self, name: &str, protocols: &[&str]) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        // The default name is the authority's too, which OpenSSL takes for a self-signed leaf.
+        params.distinguished_name = rcgen::DistinguishedName::new();
         let leaf = params.signed_by(&key, &self.issuer).unwrap();
         acceptor(leaf.der().clone(), &key, protocols)
     }

@@ -40,6 +40,11 @@ impl Guest {
         Self { process, namespace }
     }
 
+    /// Returns where the namespace is found by other programs.
+    pub(crate) fn namespace_path(&self) -> String {
+        format!("/proc/{}/ns/net", self.process.id())
+    }
+
     /// Runs a function inside.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
