@@ -7,5 +7,6 @@ mod inside;
 mod limits;
 mod misbehaving;
 mod outputs;
+pub(crate) mod sockets;
 mod terminals;
 mod work;

@@ -7,6 +7,7 @@ pub(crate) mod http;
 mod processes;
 mod program;
 pub(crate) mod server;
+pub(crate) mod upstream;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use silica_engine::jail_host::UseOfHost;
 
 pub(crate) use self::engine::{
-    LiveSandbox, TestEngine, assert_works, cell, print, start_engine, text,
+    LiveSandbox, TestEngine, assert_works, cell, print, start_engine, start_trusting_engine, text,
 };
 pub(crate) use self::home::TestHome;
 pub(crate) use self::processes::{

@@ -4,6 +4,6 @@ mod containment;
 mod entering;
 pub(crate) mod failing;
 mod forks;
-mod init_pool;
+pub(crate) mod init_pool;
 mod leftovers;
 mod ordinary_user;

@@ -41,6 +41,7 @@ impl Library {
                 use_of_host: UseOfHost { cgroups: true, unique_ids: true },
                 zygotes: ZygotePolicy { forks_max: 100_000, age_max: Duration::from_hours(1) },
             }),
+            trust: None,
         })?;
         drop(guard);
         runtime.block_on(async {

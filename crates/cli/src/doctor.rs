@@ -2,6 +2,7 @@
 
 mod calls;
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 
 use anyhow::Result;
@@ -9,7 +10,9 @@ use clap::Args;
 use serde_json::json;
 use silica_domain::{Containment, Enforcement, Limits, Outcome, Tier};
 use silica_engine::jail_host::{is_privileged, survey};
-use silica_engine::{CreateOptions, Created, Engine, KernelOrigin, Unwatched};
+use silica_engine::{
+    CreateOptions, Created, Engine, GuestPrefix, GuestSocket, KernelOrigin, Sandbox, Unwatched,
+};
 use silica_templates::{Home, TemplateName, TemplateSource, load};
 
 use crate::{home, show};
@@ -172,15 +175,17 @@ async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
         }
     };
     let mut findings = measures(engine.containment());
-    let proof = match built_template(home) {
-        None => Finding::new("sandboxes", State::Good, "can run; no template is built yet")
-            .with_remedy(
-                "silica template build code-interpreter (or just: silica run -c 'print(1)')",
-            ),
+    let proofs = match built_template(home) {
+        None => vec![
+            Finding::new("sandboxes", State::Good, "can run; no template is built yet")
+                .with_remedy(
+                    "silica template build code-interpreter (or just: silica run -c 'print(1)')",
+                ),
+        ],
         Some(name) => prove(&engine, home, &name).await,
     };
-    let can_run = proof.state == State::Good;
-    findings.push(proof);
+    let can_run = proofs.iter().all(|proof| proof.state != State::Missing);
+    findings.extend(proofs);
     engine.close().await;
     (can_run, findings)
 }
@@ -193,21 +198,28 @@ fn built_template(home: &Home) -> Option<TemplateName> {
     })
 }
 
-async fn prove(engine: &Engine, home: &Home, name: &TemplateName) -> Finding {
+async fn prove(engine: &Engine, home: &Home, name: &TemplateName) -> Vec<Finding> {
     match run_print(engine, home, name).await {
-        Ok(millis) => {
+        Ok(Proof { millis, network }) => {
             let detail = format!("print(1) ran with the template {name} in {millis:.0} ms");
-            Finding::new("sandboxes", State::Good, detail)
+            vec![Finding::new("sandboxes", State::Good, detail), network]
         }
         Err(error) => {
             let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-            Finding::new("sandboxes", State::Missing, causes.join(": "))
-                .with_remedy(remedy_for(&causes.join(" ")))
+            let finding = Finding::new("sandboxes", State::Missing, causes.join(": "));
+            vec![finding.with_remedy(remedy_for(&causes.join(" ")))]
         }
     }
 }
 
-async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<f64> {
+/// What a sandbox has shown.
+struct Proof {
+    /// How long it took to run a cell in it.
+    millis: f64,
+    network: Finding,
+}
+
+async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<Proof> {
     let template = load(home, name)?.ok_or_else(|| anyhow::anyhow!("the template was removed"))?;
     engine.add_template(template).await?;
     let started = std::time::Instant::now();
@@ -220,8 +232,25 @@ async fn run_print(engine: &Engine, home: &Home, name: &TemplateName) -> Result<
         kernel.run("print(1)", &Limits::default(), &mut Unwatched, &mut interrupts).await?;
     anyhow::ensure!(report.outcome == Outcome::Ok, "print(1) ended as {}", report.outcome.name());
     let millis = started.elapsed().as_secs_f64() * 1e3;
+    let network = try_network(&sandbox).await;
     sandbox.destroy().await?;
-    Ok(millis)
+    Ok(Proof { millis, network })
+}
+
+/// Opens what a sandbox with a network needs: a listener on a port below 1024, a socket to connect
+/// and a range of addresses.
+async fn try_network(sandbox: &Sandbox) -> Finding {
+    let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 443);
+    let sockets = [GuestSocket::Listener { address, backlog: 1 }, GuestSocket::Stream];
+    let documentation = GuestPrefix::new(Ipv4Addr::new(192, 0, 2, 0), 24);
+    match sandbox.open_sockets(&sockets, documentation.as_slice()).await {
+        Ok(_) => Finding::new("controlled network", State::Good, "the host can listen inside"),
+        Err(error) => {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            let reason = source.unwrap_or_else(|| error.to_string());
+            Finding::new("controlled network", State::Limited, reason)
+        }
+    }
 }
 
 fn measures(containment: &Containment) -> Vec<Finding> {

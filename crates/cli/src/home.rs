@@ -123,5 +123,5 @@ pub(crate) fn engine_options(
             zygotes,
         }),
     };
-    Ok(EngineOptions { home: home.clone(), limits_max: LimitsMax::default(), tier })
+    Ok(EngineOptions { home: home.clone(), limits_max: LimitsMax::default(), tier, trust: None })
 }

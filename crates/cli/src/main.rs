@@ -35,6 +35,7 @@ mod limits;
 mod log_file;
 mod logs;
 mod model;
+mod network;
 mod notebook;
 mod pages;
 mod picture;
@@ -59,6 +60,9 @@ use silica_templates::BuildError;
 
 /// The first argument with which the engine starts this program as a zone. Not for users.
 const ZONE_ARGUMENT: &str = "__zone";
+
+/// The first argument with which this program is started to carry the bytes of sandboxes. Not for users.
+const EGRESS_ARGUMENT: &str = "__egress";
 
 /// What is logged unless `SILICA_LOG` says otherwise. A certificate that is refused is told as an error.
 const LOG_DEFAULT: &str = "warn,rustls_platform_verifier=off";
@@ -120,6 +124,9 @@ enum Command {
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == ZONE_ARGUMENT) {
         return exit_code(silica_engine::jail_host::run_zone());
+    }
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == EGRESS_ARGUMENT) {
+        return exit_code(i32::from(silica_egress::run_process().is_err()));
     }
     let command = Arguments::parse().command;
     // The server's log is part of its configuration.

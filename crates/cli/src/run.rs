@@ -213,7 +213,7 @@ async fn report(local: &mut LocalWorkspace, cell: &ProgramCell, wanted: &Wanted)
         setting: limits::flag,
         files: &files,
         outputs: &outputs,
-        containment: local.sandbox.containment(),
+        containment: &local.sandbox.containment(),
     }))?;
     copied?;
     Ok(report.outcome.exit_code())

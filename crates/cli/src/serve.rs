@@ -4,7 +4,7 @@ mod engine_supervisor;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,10 +13,11 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use silica_domain::LimitValues;
+use silica_egress::CertificateAuthority;
 use silica_policy::PolicyChoice;
 use silica_server::webhook::WebhookOptions;
 use silica_server::{AppOptions, Server, Startup, Tls};
-use silica_sessions::{Capacity, Quota, ReviewOptions, Sessions, SessionsOptions};
+use silica_sessions::{Capacity, NetworkOptions, Quota, ReviewOptions, Sessions, SessionsOptions};
 use silica_store::audit::{AuditSettings, CodeKept, Note, Redaction};
 use silica_store::keys::{KeyName, NewKey};
 use silica_store::{Access, DATABASE_NAME, Store, StoreOptions};
@@ -26,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::settings::{ApprovalMode, AuditCode, LogFormat, LogLevel, PolicySource};
 use crate::config::{self, ServeFlags, Settings};
 use crate::log_file::{self, LogFile, LogWriter};
-use crate::{colour, home, model, show};
+use crate::{colour, home, model, network, show};
 
 use engine_supervisor::{EngineSupervisor, TemplateSet, Warming};
 
@@ -142,7 +143,8 @@ async fn serve(home: &Home, settings: Settings, print: Print) -> Result<i32> {
     };
     tracing::info!(url, "listening; /readyz says when the server is ready");
     warn_if_public(&settings, address.ip());
-    let getting_ready = get_ready(home, settings, review, hook, &store, &startup, &url);
+    let getting_ready =
+        get_ready(home, settings, review, hook, &store, &startup, Place { url: &url, address });
     let sessions = tokio::select! {
         sessions = getting_ready => sessions?,
         () = stop.next() => return Ok(0),
@@ -171,6 +173,13 @@ async fn serve(home: &Home, settings: Settings, print: Print) -> Result<i32> {
     }
 }
 
+/// Where the server is reached.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    url: &'a str,
+    address: SocketAddr,
+}
+
 /// Builds templates, starts the engine and hands requests over to the service.
 async fn get_ready(
     home: &Home,
@@ -179,24 +188,30 @@ async fn get_ready(
     hook: Option<WebhookOptions>,
     store: &Store,
     startup: &Startup,
-    url: &str,
+    place: Place<'_>,
 ) -> Result<Arc<Sessions>> {
+    // Anew at each start: its key is in the memory of this process and of the egress process alone.
+    let authority = CertificateAuthority::generate()?;
+    let trust = network::trust(&settings, &authority)?;
+    let network = network::options(&settings, authority, vec![place.address])?;
     let find = {
         let (home, settings, startup) = (home.clone(), settings.clone(), startup.clone());
         move || TemplateSet::find(&home, &settings, &startup)
     };
     let templates = tokio::task::spawn_blocking(find).await??;
     let listed = templates.to_json();
-    let supervisor = EngineSupervisor { home: home.clone(), settings: settings.clone(), templates };
+    let supervisor =
+        EngineSupervisor { home: home.clone(), settings: settings.clone(), templates, trust };
     startup.set_doing("starting the engine");
     let engine = supervisor.start(Warming::Awaited, startup).await?;
-    let sessions = Sessions::start(engine, store.clone(), options(&settings, review)).await?;
+    let options = SessionsOptions { network, ..options(&settings, review) };
+    let sessions = Sessions::start(engine, store.clone(), options).await?;
     tokio::spawn(supervisor.supervise(Arc::downgrade(&sessions), startup.clone()));
     if let Some(hook) = hook {
         silica_server::webhook::start(sessions.review().news(), hook)?;
     }
     let prompts = model::prompts(home, &settings, Arc::clone(&sessions), store.clone())?;
-    let app = app_options(&settings, url, listed);
+    let app = app_options(&settings, place.url, listed);
     startup.finish(silica_server::router(Arc::clone(&sessions), prompts, app)?);
     Ok(sessions)
 }
@@ -339,6 +354,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
             budget: settings.capacity,
         },
         review,
+        network: NetworkOptions::default(),
     }
 }
 
@@ -349,7 +365,9 @@ fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOpti
         allowed_origins: server.allowed_origins.clone(),
         allowed_hosts: allowed_hosts(settings),
         public_url: url.to_owned(),
+        ports_domain: settings.ports.domain.clone(),
         inputs: settings.inputs.clone(),
+        e2b_network: settings.network.e2b_default,
         templates,
     }
 }

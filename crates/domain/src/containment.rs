@@ -30,3 +30,13 @@ pub struct Containment {
     pub tier: Tier,
     pub measures: Vec<Measure>,
 }
+
+impl Containment {
+    /// Replaces how far one measure is in force, for a sandbox that differs from its tier's others.
+    /// Does nothing if there is no measure of that name.
+    pub fn replace(&mut self, name: &str, enforcement: Enforcement) {
+        if let Some(measure) = self.measures.iter_mut().find(|measure| measure.name == name) {
+            measure.enforcement = enforcement;
+        }
+    }
+}

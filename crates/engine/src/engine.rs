@@ -12,7 +12,7 @@ use silica_domain::{Containment, LimitError, LimitValues, Limits, LimitsMax, Tie
 use silica_templates::{Hold, Home, Template, TemplateStoreError};
 
 use crate::command::CommandDefaults;
-use crate::guest::{self, GuestError};
+use crate::guest::{self, Additions, GuestError};
 use crate::inputs::{self, Input, InputError};
 use crate::pool::Pool;
 use crate::program;
@@ -28,6 +28,9 @@ pub struct EngineOptions {
     pub limits_max: LimitsMax,
     /// What isolates the sandboxes.
     pub tier: TierOptions,
+    /// Certificates that programs in its sandboxes trust beside those of the public authorities, as
+    /// PEM.
+    pub trust: Option<Vec<u8>>,
 }
 
 /// Where a sandbox's interpreter comes from.
@@ -134,20 +137,22 @@ pub struct Engine {
     home: Home,
     limits_max: LimitsMax,
     tier: Arc<dyn TierDriver>,
+    /// See [`EngineOptions::trust`].
+    trust: Option<Vec<u8>>,
     tables: Mutex<Tables>,
 }
 
 impl Engine {
     /// Starts the tier, which clears up after dead ones. Must be called within a Tokio runtime.
     pub fn start(options: EngineOptions) -> Result<Self, EngineError> {
-        let EngineOptions { home, limits_max, tier } = options;
+        let EngineOptions { home, limits_max, tier, trust } = options;
         let run_directory = home.path().join("run");
         let tier: Arc<dyn TierDriver> = match tier {
             TierOptions::Jail(jail) => {
                 Arc::new(Jail::start(jail, run_directory).map_err(EngineError::Tier)?)
             }
         };
-        Ok(Self { home, limits_max, tier, tables: Mutex::default() })
+        Ok(Self { home, limits_max, tier, trust, tables: Mutex::default() })
     }
 
     /// Returns what isolates its sandboxes.
@@ -175,7 +180,9 @@ impl Engine {
         let name = template.manifest.name.clone();
         // Before the tier learns of it: a rebuild removes builds that no process holds.
         let hold = template.hold().map_err(EngineError::Template)?;
-        let guest = guest::ensure(&self.home, &template, self.tier.guest_files())?;
+        let additions =
+            Additions { tier_files: self.tier.guest_files(), trust: self.trust.as_deref() };
+        let guest = guest::ensure(&self.home, &template, additions)?;
         let added = self.tier.add_template(&template, &guest).await;
         added.map_err(|error| EngineError::Refused(name.clone(), error))?;
         let commands = Arc::new(program::command_defaults(&template));

@@ -1,18 +1,21 @@
-//! The guest's code on disk: a layer over every template, named after its content and replaced with
-//! the binary. A layer that is in place is never changed.
+//! The guest's code and the certificates it trusts, on disk: a layer over every template, named
+//! after its content and replaced with the binary. A layer that is in place is never changed.
 
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use silica_templates::{Home, Template, is_same_file};
+use silica_templates::{Home, TRUST_BUNDLE, Template, is_same_file};
 
 /// The Python files of the guest, by name.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/guest_files.rs"));
@@ -60,54 +63,104 @@ impl Layer {
     }
 }
 
+/// What the layer has beside the guest's own code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Additions<'a> {
+    /// Files beside the guest's code.
+    pub(crate) tier_files: TierFiles,
+    /// Certificates that programs trust beside those of the public authorities, as PEM.
+    pub(crate) trust: Option<&'a [u8]>,
+}
+
 /// Makes sure the layer for a template's Python exists and returns it.
 ///
 /// It is named after its content and moved into place whole, so that one that is there is right.
-/// The files are compiled ahead, because the guest cannot write beside them.
+/// The files are compiled ahead, because the guest cannot write beside them. One with certificates
+/// of its own is made of links to the files of the layer without, so that an engine whose
+/// certificate is new at each start does not wait for the compiler.
 pub(crate) fn ensure(
     home: &Home,
     template: &Template,
-    tier_files: TierFiles,
+    additions: Additions<'_>,
 ) -> Result<Layer, GuestError> {
     let all = home.path().join("guest");
-    let version = content(tier_files);
-    let path = all.join(format!("{version}-py{}", template.manifest.python_version));
+    let version = content(additions.tier_files);
+    let name = format!("{version}-py{}", template.manifest.python_version);
+    let plain = ensure_layer(&all, &name, &version, |partial| {
+        write(partial, template, additions.tier_files)
+    })?;
+    let Some(trust) = additions.trust else { return Ok(plain) };
+    let name = format!("{name}-{}", short_digest(Sha256::new_with_prefix(trust)));
+    ensure_layer(&all, &name, &version, |partial| {
+        link_tree(&plain.path, partial)?;
+        let bundle = partial.join(&TRUST_BUNDLE[1..]);
+        std::fs::remove_file(&bundle)?;
+        let content = [trust::public_roots().as_bytes(), trust].concat();
+        write_file(&bundle, &content)
+    })
+}
+
+/// Returns the layer of this name, which `write` makes if it is not there.
+fn ensure_layer(
+    all: &Path,
+    name: &str,
+    version: &str,
+    write: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<Layer, GuestError> {
+    /// Keeps writers of one process apart.
+    static WRITERS: AtomicU64 = AtomicU64::new(0);
+    let path = all.join(name);
     let failed = |error| GuestError::Write(path.clone(), error);
     if let Some(layer) = Layer::hold(&path).map_err(failed)? {
         return Ok(layer);
     }
-    let partial = all.join(format!(".partial-{}", std::process::id()));
-    write(&partial, template, tier_files).map_err(failed)?;
+    let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+    let partial = all.join(format!(".partial-{}-{writer}", std::process::id()));
+    if partial.exists() {
+        // Of a process that had this number and died.
+        std::fs::remove_dir_all(&partial).map_err(failed)?;
+    }
+    write(&partial).map_err(failed)?;
+    // Locked before it has its name: without a lock the sweep of another process may remove it.
+    let ours = Layer::hold(&partial).map_err(failed)?;
     // rename(2) replaces no directory that holds something, so the first process wins.
     let moved = std::fs::rename(&partial, &path);
-    let layer = Layer::hold(&path).map_err(failed)?;
-    // Another process may have been first; its layer is the same.
+    let layer = match (&moved, ours) {
+        (Ok(()), Some(ours)) => Some(Layer { path: path.clone(), ..ours }),
+        // Another process may have been first; its layer is the same.
+        _ => Layer::hold(&path).map_err(failed)?,
+    };
     if moved.is_err() {
         // What stays is removed by a later `sweep`.
         let _ = std::fs::remove_dir_all(&partial);
     }
-    sweep(&all, &version);
+    sweep(all, version);
     let missing = || moved.err().unwrap_or_else(|| io::ErrorKind::NotFound.into());
     layer.ok_or_else(|| failed(missing()))
 }
 
-/// Returns the name of this version: a digest of all files.
+/// Returns the name of this version: a digest of all files but those of one engine alone.
 fn content(tier_files: TierFiles) -> String {
     let mut hash = Sha256::new();
-    for (name, content) in FILES.iter().chain(tier_files) {
+    let roots = (TRUST_BUNDLE, trust::public_roots().as_bytes());
+    for (name, content) in FILES.iter().chain(tier_files).chain([&roots]) {
         // With lengths, so that no two sets of files make one sequence of bytes.
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name);
         hash.update((content.len() as u64).to_le_bytes());
         hash.update(content);
     }
+    short_digest(hash)
+}
+
+fn short_digest(hash: Sha256) -> String {
     let digest = hash.finalize();
     let short = digest[..6].iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
     format!("{short:012x}")
 }
 
-/// Removes unused layers of other versions, and what writers that died have left. What cannot be
-/// removed only takes room.
+/// Removes unused layers of other versions and of engines that have ended, and what writers that
+/// died have left. What cannot be removed only takes room.
 fn sweep(all: &Path, version: &str) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -118,10 +171,16 @@ fn sweep(all: &Path, version: &str) {
             if age > Some(PARTIAL_AGE_MAX) {
                 let _ = std::fs::remove_dir_all(&path);
             }
-        } else if !name.starts_with(version) {
+        } else if !(name.starts_with(version) && is_shared(&name)) {
             let _ = remove_unused(all, &path);
         }
     }
+}
+
+/// Returns whether a layer serves every engine of its version: its name has no digest of
+/// certificates.
+fn is_shared(name: &str) -> bool {
+    name.matches('-').count() == 1
 }
 
 fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
@@ -137,29 +196,70 @@ fn remove_unused(all: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn write(layer: &Path, template: &Template, tier_files: TierFiles) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    if layer.exists() {
-        std::fs::remove_dir_all(layer)?;
-    }
     let package = layer.join(&PACKAGE[1..]);
     std::fs::create_dir_all(&package)?;
     for (name, content) in FILES.iter().chain(tier_files) {
         std::fs::write(package.join(name), content)?;
     }
     compile(&package, template);
-    // The jail reads it under another user id.
-    let mut pending = vec![layer.to_owned()];
+    write_file(&layer.join(&TRUST_BUNDLE[1..]), trust::public_roots().as_bytes())?;
+    walk(layer, &mut |path, kind| open_to_readers(path, kind))
+}
+
+fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, content)?;
+    open_to_readers(path, Kind::File)
+}
+
+/// Makes a tree whose files are those of another.
+fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
+    walk(from, &mut |path, kind| {
+        let place = to.join(path.strip_prefix(from).unwrap_or(path));
+        match kind {
+            Kind::Directory => {
+                std::fs::create_dir_all(&place)?;
+                open_to_readers(&place, kind)
+            }
+            // Some file systems have no links.
+            Kind::File => {
+                std::fs::hard_link(path, &place).or_else(|_| std::fs::copy(path, &place).map(drop))
+            }
+        }
+    })
+}
+
+/// What a layer consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// Visits a tree, each directory before its content.
+fn walk(root: &Path, visit: &mut dyn FnMut(&Path, Kind) -> io::Result<()>) -> io::Result<()> {
+    let mut pending = vec![root.to_owned()];
     while let Some(path) = pending.pop() {
-        let is_directory = path.is_dir();
-        let mode = if is_directory { 0o755 } else { 0o644 };
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
-        if is_directory {
+        let kind = if path.is_dir() { Kind::Directory } else { Kind::File };
+        visit(&path, kind)?;
+        if kind == Kind::Directory {
             for entry in std::fs::read_dir(&path)? {
                 pending.push(entry?.path());
             }
         }
     }
     Ok(())
+}
+
+/// Sets the mode of a file or directory: the jail reads it under another user id.
+fn open_to_readers(path: &Path, kind: Kind) -> io::Result<()> {
+    let mode = match kind {
+        Kind::Directory => 0o755,
+        Kind::File => 0o644,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// Compiles with the template's own interpreter. Without this imports are slower, not wrong.

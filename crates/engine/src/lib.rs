@@ -15,6 +15,7 @@ mod guest;
 mod inputs;
 mod inside;
 mod kernel;
+mod network;
 mod output;
 mod pool;
 mod program;
@@ -39,6 +40,10 @@ pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, 
 pub use kernel::{
     CODE_BYTES_MAX, CellReport, CellSetup, Completions, Control, Kernel, KernelError, Setup,
     Unwatched, Watcher,
+};
+pub use network::{
+    GUEST_PREFIXES_MAX, GUEST_SOCKETS_MAX, GuestPrefix, GuestSocket, PROXY_PORT,
+    SYNTHETIC_ADDRESSES, network_environment,
 };
 pub use output::{Decoder, HeadTail};
 pub use sandbox::{CreateError, Created, Faults, Sandbox, SandboxPlan};

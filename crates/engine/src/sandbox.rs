@@ -3,20 +3,26 @@
 //!
 //! Tests: `tests/it/engine/work.rs`, `tests/it/jail/leftovers.rs`.
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use silica_domain::{Containment, Usage};
+use silica_domain::{Containment, Enforcement, Usage};
 
 use crate::command::{CommandDefaults, CommandError, CommandProcess, CommandSpec, Commands};
 use crate::files::{FileError, Files, Snapshot};
 use crate::inside::Readers;
 use crate::kernel::{Kernel, KernelError};
+use crate::network::{GUEST_PREFIXES_MAX, GUEST_SOCKETS_MAX, GuestPrefix, GuestSocket};
 use crate::tier::{
-    CpuShare, Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, TierDriver, TierError,
+    CpuShare, Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, StepFailure, TierDriver,
+    TierError,
 };
+
+/// What the containment report says of a network with sockets of the host, unless their owner says
+/// more.
+const OPEN_NETWORK: &str = "loopback, and sockets of the host";
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +93,10 @@ pub struct Sandbox {
     files: Arc<Files>,
     commands: Commands,
     pub(crate) readers: Readers,
+    /// What its tier enforces for every sandbox.
     containment: Containment,
+    /// What the report says of its network, if not what its tier does.
+    network: Mutex<Option<Enforcement>>,
     ended: AtomicBool,
 }
 
@@ -120,6 +129,7 @@ impl Sandbox {
             commands: Commands::new(plan.commands),
             readers: Readers::default(),
             containment: tier.containment().clone(),
+            network: Mutex::default(),
             ended: AtomicBool::new(false),
         };
         Ok(Created { sandbox, kernel, snapshot: None })
@@ -157,14 +167,52 @@ impl Sandbox {
         self.commands.reader()
     }
 
+    /// Opens sockets in its network, at most [`GUEST_SOCKETS_MAX`], and makes the addresses of at
+    /// most [`GUEST_PREFIXES_MAX`] ranges local there. From then on the containment report says
+    /// that its network is not loopback alone. Fails after its end.
+    pub async fn open_sockets(
+        &self,
+        sockets: &[GuestSocket],
+        prefixes: &[GuestPrefix],
+    ) -> Result<Vec<OwnedFd>, TierError> {
+        if sockets.len() > GUEST_SOCKETS_MAX || prefixes.len() > GUEST_PREFIXES_MAX {
+            return Err(TierError::TooLong);
+        }
+        if self.ended.load(Ordering::Acquire) {
+            return Err(TierError::Step(StepFailure {
+                step: "open-sockets".to_owned(),
+                message: "the sandbox has ended".to_owned(),
+                errno: None,
+            }));
+        }
+        // Before they exist: the report must not claim more than is enforced.
+        self.network().get_or_insert_with(|| Enforcement::Full(OPEN_NETWORK.to_owned()));
+        self.enclosure.open_sockets(sockets, prefixes).await
+    }
+
+    /// Sets what the containment report says of its network, once the host has opened sockets in
+    /// it.
+    pub fn report_network(&self, enforcement: Enforcement) {
+        *self.network() = Some(enforcement);
+    }
+
+    fn network(&self) -> std::sync::MutexGuard<'_, Option<Enforcement>> {
+        // One value, replaced whole.
+        self.network.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns its writable files.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
     }
 
     /// Returns what is enforced.
-    pub fn containment(&self) -> &Containment {
-        &self.containment
+    pub fn containment(&self) -> Containment {
+        let mut containment = self.containment.clone();
+        if let Some(enforcement) = self.network().clone() {
+            containment.replace("network", enforcement);
+        }
+        containment
     }
 
     /// Returns what it has used so far.

@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use crate::command::{CommandEnd, Permit};
 use crate::guest;
 use crate::inputs::{Input, InputError};
+use crate::network::{GuestPrefix, GuestSocket};
 
 /// Which tier an engine runs, and with what.
 #[derive(Clone, Debug)]
@@ -287,6 +288,15 @@ pub(crate) trait Enclosure: fmt::Debug + Send + Sync {
         command: CommandNumber,
         signal: i32,
     ) -> BoxFuture<'_, Result<(), TierError>>;
+
+    /// Opens sockets in its network and makes the addresses of `prefixes` local there. The
+    /// addresses of [`crate::network::SYNTHETIC_ADDRESSES`] are local from the first call on. Fails
+    /// after its end.
+    fn open_sockets(
+        &self,
+        sockets: &[GuestSocket],
+        prefixes: &[GuestPrefix],
+    ) -> BoxFuture<'_, Result<Vec<OwnedFd>, TierError>>;
 
     /// Returns what has been used so far. After the end: the last reading.
     fn usage(&self) -> Usage;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -24,6 +25,17 @@ pub(crate) const PACKET_BYTES_MAX: usize = 128 * 1024;
 
 /// The most descriptors that come with one packet.
 pub(crate) const PACKET_FDS_MAX: usize = 32;
+
+/// The most sockets of one request.
+pub const SOCKETS_MAX: usize = PACKET_FDS_MAX;
+
+/// The most ranges of addresses of one request.
+pub const PREFIXES_MAX: usize = 64;
+
+/// The addresses that are local in an enclosure with sockets of the host, beside loopback. They are
+/// reserved for tests of network devices (RFC 2544) and lead nowhere on the internet.
+pub const SYNTHETIC: LocalPrefix =
+    LocalPrefix { address: Ipv4Addr::new(198, 18, 0, 0), length: 15 };
 
 /// The template and the limits of an enclosure. Two enclosures with equal specifications are
 /// interchangeable.
@@ -109,6 +121,36 @@ pub enum Origin {
     Program(Program),
 }
 
+/// A socket that is made in the network namespace of an enclosure and used outside. It does not
+/// block, and belongs to that namespace for as long as it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SocketSpec {
+    /// A stream socket without an address, to be connected or bound later.
+    Stream,
+    /// A stream socket that listens.
+    Listener {
+        /// Where.
+        address: SocketAddrV4,
+        /// How many connections wait to be accepted.
+        backlog: u16,
+    },
+    /// A datagram socket.
+    Datagram {
+        /// What it is bound to.
+        address: SocketAddrV4,
+    },
+}
+
+/// A range of IPv4 addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalPrefix {
+    /// Its first address; all bits beyond `length` are zero.
+    pub address: Ipv4Addr,
+    /// How many bits all its addresses share.
+    pub length: u8,
+}
+
 /// A request of the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -183,6 +225,17 @@ pub enum ZoneRequest {
         /// Its weight and its limit.
         share: GroupShare,
     },
+    /// Makes sockets in the network namespace of an enclosure. The first such request also makes
+    /// every address of [`SYNTHETIC`] local there. The reply comes with the sockets.
+    OpenSockets {
+        /// The enclosure.
+        enclosure: u64,
+        /// At most [`SOCKETS_MAX`].
+        sockets: Vec<SocketSpec>,
+        /// Further ranges whose addresses become local there: what the enclosure sends to one
+        /// reaches a socket in its own namespace. At most [`PREFIXES_MAX`].
+        prefixes: Vec<LocalPrefix>,
+    },
     /// Kills all processes of an enclosure. The reply comes when the signals have been sent.
     Kill {
         /// The enclosure.
@@ -250,6 +303,8 @@ pub enum ZoneReply {
     },
     /// The interpreter or the command was forked.
     Entered,
+    /// The sockets were made. Descriptors: the sockets, in the order of the request.
+    Sockets,
 }
 
 /// A change that no request asked for.

@@ -4,6 +4,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
@@ -143,6 +144,44 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which is live.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
         .map(drop)
+}
+
+/// Gives the loopback interface of the current network namespace a second address, `lo:0`. All
+/// addresses that share its first `prefix_length` bits become local: packets to them are delivered
+/// in this namespace.
+pub(crate) fn loopback_alias(address: Ipv4Addr, prefix_length: u8) -> io::Result<()> {
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix_length.min(32))).unwrap_or(0);
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    // The address first: it makes the alias, with a mask by the address's historic class.
+    for (call, value) in
+        [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, Ipv4Addr::from_bits(mask))]
+    {
+        // SAFETY: `ifreq` consists of integers and a union of integers and null pointers, so all
+        // zeros are a value of it.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo:0") {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_addr = internet_address(value);
+        // SAFETY: SIOCSIFADDR and SIOCSIFNETMASK read one `ifreq` and keep no pointer to it; it is
+        // live, its name ends in zeros, and its address is one of AF_INET; netdevice(7).
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), call, &raw const request) }.into())?;
+    }
+    Ok(())
+}
+
+/// Returns an IPv4 address without a port in the layout of `sockaddr_in`: two bytes of port, four
+/// of address.
+fn internet_address(address: Ipv4Addr) -> libc::sockaddr {
+    let mut data = [0; 14];
+    for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
+        *to = from.cast_signed();
+    }
+    libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
 /// Replaces this process by a program; returns only on failure.

@@ -12,6 +12,7 @@ pub(crate) mod launch;
 pub(crate) mod layout;
 pub(crate) mod master;
 pub(crate) mod network;
+pub(crate) mod sockets;
 pub(crate) mod zygote;
 
 pub use launch::run as run_zone;

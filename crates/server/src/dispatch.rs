@@ -19,8 +19,10 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::http::dialect::Dialect;
-use crate::http::guard::{self, Guard, GuardContext};
+use crate::http::guard::{self, Guard, GuardContext, host_of};
 use crate::http::problem::{Code, Problem};
+use crate::ports;
+use crate::ports::domain::PortDomain;
 
 /// One API of this server, whose handlers share the state `S`.
 pub(crate) trait Facade<S = App>: Dialect {
@@ -30,7 +32,7 @@ pub(crate) trait Facade<S = App>: Dialect {
 }
 
 /// Which requests a facade takes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Mount {
     /// Those whose path lies below a prefix such as `/openai`.
     #[cfg_attr(not(test), expect(dead_code, reason = "both facades have clients without a prefix"))]
@@ -39,6 +41,8 @@ pub(crate) enum Mount {
     Header { name: &'static str, value: &'static str },
     /// Those that carry a header, whatever its value.
     AnyHeader(&'static str),
+    /// Those to a host below a domain, whatever their path.
+    Hosts(PortDomain),
     /// Those whose path is, or lies below, one of these. For clients that cannot be given a prefix.
     Paths(&'static [&'static str]),
 }
@@ -50,6 +54,9 @@ impl Mount {
             Self::Prefix(prefix) => is_below(path, prefix),
             Self::Header { name, value } => {
                 request.headers().get(*name).is_some_and(|given| given == value)
+            }
+            Self::Hosts(domain) => {
+                host_of(request).is_ok_and(|host| host.is_some_and(|host| domain.is_above(host)))
             }
             Self::AnyHeader(name) => request.headers().contains_key(*name),
             Self::Paths(paths) => paths.iter().any(|known| is_below(path, known)),
@@ -87,9 +94,11 @@ impl Dispatch {
     ) -> Self {
         let mounted = facades.into_iter().map(|(mount, facade)| {
             let routes = facade.routes().method_not_allowed_fallback(wrong_method);
-            let routes = match mount {
+            let routes = match &mount {
                 Mount::Prefix(prefix) => Router::new().nest(prefix, routes),
-                Mount::Header { .. } | Mount::AnyHeader(_) | Mount::Paths(_) => routes,
+                Mount::Header { .. } | Mount::AnyHeader(_) | Mount::Hosts(_) | Mount::Paths(_) => {
+                    routes
+                }
             };
             (mount, guarded(state, context, facade, routes))
         });
@@ -107,8 +116,17 @@ impl Dispatch {
         })
     }
 
+    /// Returns whether a request is passed on to a sandbox, with its path as it is.
+    fn passes_on(&self, request: &Request) -> bool {
+        let is_host = |mount: &Mount| matches!(mount, Mount::Hosts(_)) && mount.takes(request);
+        ports::is_passed_on(request.uri().path())
+            || self.0.mounted.iter().any(|(mount, _)| is_host(mount))
+    }
+
     async fn serve(&self, mut request: Request) -> Response {
-        if let Some(uri) = without_double_slashes(request.uri()) {
+        if let Some(uri) = without_double_slashes(request.uri())
+            && !self.passes_on(&request)
+        {
             *request.uri_mut() = uri;
         }
         let mounted = self.0.mounted.iter().find(|(mount, _)| mount.takes(&request));

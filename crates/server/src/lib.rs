@@ -12,6 +12,7 @@ pub mod fuzzing;
 mod http;
 mod links;
 mod metrics;
+mod ports;
 mod prompt_sandbox;
 pub mod webhook;
 

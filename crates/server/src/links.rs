@@ -5,6 +5,7 @@ use std::io;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use silica_store::Timestamp;
@@ -20,6 +21,23 @@ pub(crate) struct Link {
     pub(crate) path: String,
     #[serde(rename = "w")]
     pub(crate) writes: bool,
+    /// Microseconds since 1970.
+    #[serde(rename = "e")]
+    pub(crate) expires: i64,
+}
+
+/// What a link to a port of a sandbox allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PortLink {
+    #[serde(rename = "s")]
+    pub(crate) sandbox: String,
+    #[serde(rename = "t")]
+    pub(crate) tenant: String,
+    #[serde(rename = "n")]
+    pub(crate) port: u16,
+    /// Where a browser that opens it goes.
+    #[serde(rename = "g")]
+    pub(crate) path: String,
     /// Microseconds since 1970.
     #[serde(rename = "e")]
     pub(crate) expires: i64,
@@ -43,6 +61,9 @@ impl Purpose {
         }
     }
 }
+
+/// What is sealed before a link to a port.
+const PORT: &str = "port:";
 
 /// The longest token that is looked at.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -84,21 +105,41 @@ impl LinkKey {
 
     /// The token of a link.
     pub(crate) fn seal(&self, link: &Link) -> String {
-        let body = URL_SAFE_NO_PAD.encode(serde_json::to_vec(link).unwrap_or_default());
-        let seal = URL_SAFE_NO_PAD.encode(self.mac(&body).finalize().into_bytes());
-        format!("{body}.{seal}")
+        self.seal_as("", link)
     }
 
     /// The link of a token, if it was sealed here and has not expired.
     pub(crate) fn open(&self, token: &str, now: Timestamp) -> Option<Link> {
+        let link: Link = self.open_as("", token)?;
+        (now.as_micros() < link.expires).then_some(link)
+    }
+
+    /// The token of a link to a port.
+    pub(crate) fn seal_port(&self, link: &PortLink) -> String {
+        self.seal_as(PORT, link)
+    }
+
+    /// The link to a port of a token, if it was sealed here and has not expired.
+    pub(crate) fn open_port(&self, token: &str, now: Timestamp) -> Option<PortLink> {
+        let link: PortLink = self.open_as(PORT, token)?;
+        (now.as_micros() < link.expires).then_some(link)
+    }
+
+    /// Seals a value. A token of one kind is none of another.
+    fn seal_as(&self, kind: &str, value: &impl Serialize) -> String {
+        let body = URL_SAFE_NO_PAD.encode(serde_json::to_vec(value).unwrap_or_default());
+        let seal = self.mac(&format!("{kind}{body}")).finalize().into_bytes();
+        format!("{body}.{}", URL_SAFE_NO_PAD.encode(seal))
+    }
+
+    fn open_as<T: DeserializeOwned>(&self, kind: &str, token: &str) -> Option<T> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
         let (body, seal) = token.split_once('.')?;
         let seal = URL_SAFE_NO_PAD.decode(seal).ok()?;
-        self.mac(body).verify_slice(&seal).ok()?;
-        let link: Link = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
-        (now.as_micros() < link.expires).then_some(link)
+        self.mac(&format!("{kind}{body}")).verify_slice(&seal).ok()?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()
     }
 }
 

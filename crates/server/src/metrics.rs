@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use silica_sessions::{Admission, CellEnd, CellObserver, Resource, Sessions};
+use silica_sessions::{Admission, CellEnd, CellObserver, Resource, Sessions, Statistics};
 use silica_store::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -39,6 +39,16 @@ struct Reason {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verdict {
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Direction {
+    direction: &'static str,
+}
+
 /// From a tenth of a millisecond to a minute.
 fn buckets() -> Histogram {
     let bounds = [
@@ -65,6 +75,8 @@ pub(crate) struct Metrics {
     held: Family<Budgeted, Gauge>,
     most: Family<Budgeted, Gauge>,
     refused: Family<Budgeted, Counter<u64, AtomicU64>>,
+    connections: Family<Verdict, Counter<u64, AtomicU64>>,
+    network_bytes: Family<Direction, Counter<u64, AtomicU64>>,
 }
 
 impl Metrics {
@@ -95,6 +107,11 @@ impl Metrics {
         registry.register("budget_held", "What all keys hold, by resource", held.clone());
         registry.register("budget_most", "The server's budget, by resource", most.clone());
         registry.register("budget_refused", "Refusals for a full budget", refused.clone());
+        let (connections, network_bytes) = (Family::default(), Family::default());
+        let about = "Connections of sandboxes that ended, by verdict";
+        registry.register("network_connections", about, connections.clone());
+        let about = "Bytes of sandboxes to and from other machines";
+        registry.register("network_bytes", about, network_bytes.clone());
         Self {
             started_micros: Timestamp::now().as_micros(),
             registry,
@@ -110,6 +127,8 @@ impl Metrics {
             held,
             most,
             refused,
+            connections,
+            network_bytes,
         }
     }
 
@@ -135,6 +154,21 @@ impl Metrics {
         }
     }
 
+    fn note_networks(&self, statistics: &Statistics) {
+        let verdicts =
+            [("allowed", &statistics.connections), ("denied", &statistics.connections_denied)];
+        for (verdict, count) in verdicts {
+            let counter = self.connections.get_or_create(&Verdict { verdict });
+            counter.inner().store(count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let directions =
+            [("up", &statistics.network_bytes_up), ("down", &statistics.network_bytes_down)];
+        for (direction, count) in directions {
+            let counter = self.network_bytes.get_or_create(&Direction { direction });
+            counter.inner().store(count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// Everything, in the text form.
     pub(crate) fn text(&self, sessions: &Sessions) -> String {
         let load = sessions.admission().load(None);
@@ -145,6 +179,7 @@ impl Metrics {
         let throttled = sessions.all().iter().filter(|session| session.is_throttled()).count();
         self.throttled.set(throttled as i64);
         self.note_budgets(sessions.admission());
+        self.note_networks(sessions.statistics());
         for (reason, count) in sessions.statistics().ended() {
             let counter = self.ended.get_or_create(&Reason { reason });
             counter.inner().store(count, Ordering::Relaxed);

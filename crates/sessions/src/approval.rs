@@ -3,7 +3,10 @@
 //! Code that the policy blocks never becomes a cell. Code that it asks about waits, outside every queue, until
 //! a person decides or the approval expires. What is approved is the text of one digest, and the digest is
 //! compared again before the text runs.
+//!
+//! A connection that no rule allows may wait for a person, too (`connection`).
 
+mod connection;
 mod decide;
 mod park;
 #[cfg(test)]
@@ -17,12 +20,13 @@ use silica_policy::{Action, Policy, PolicyChoice, Preset, Report};
 use silica_store::approvals::ApprovalRecord;
 use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, SandboxId, Store, Tenant};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::cell::CellCode;
 use crate::error::SessionError;
 use crate::fairness::QueueSlot;
 
+pub(crate) use connection::{ConnectionAnswer, ConnectionQuestion};
 pub use decide::DecisionRequest;
 pub(crate) use park::{Parked, park};
 
@@ -123,13 +127,17 @@ struct Inner {
     store: Store,
     /// Cells of this process that wait for approval. Approvals from before a restart are in the store only.
     waiting: Mutex<HashMap<ApprovalId, oneshot::Sender<ApprovalOutcome>>>,
+    /// Connections of this process that wait for approval. The sandbox holds the receiver.
+    connections: Mutex<HashMap<ApprovalId, watch::Sender<Option<ConnectionAnswer>>>>,
     news: broadcast::Sender<ApprovalRecord>,
 }
 
 impl Review {
     pub(crate) fn new(options: ReviewOptions, store: Store) -> Self {
         let news = broadcast::Sender::new(NEWS_MAX);
-        Self(Arc::new(Inner { options, store, waiting: Mutex::default(), news }))
+        let waiting = Mutex::default();
+        let connections = Mutex::default();
+        Self(Arc::new(Inner { options, store, waiting, connections, news }))
     }
 
     /// Returns what the operator decided.

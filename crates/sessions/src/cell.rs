@@ -19,6 +19,7 @@ use crate::approval::CheckResult;
 use crate::error::SessionError;
 use crate::event_log::{EventLog, LogEvent};
 use crate::kept::{HasOutput, KeptBytes};
+use crate::network::CellNetwork;
 
 pub(crate) use end::{end_unrecorded, give_up, write_end};
 pub(crate) use output::LogWriter;
@@ -106,6 +107,8 @@ pub struct CellEnd {
     pub lost: Option<String>,
     /// The limits it ran under.
     pub limits: Limits,
+    /// What it did with the network; `None` if its sandbox has none.
+    pub network: Option<CellNetwork>,
     /// Counts its output and results in the budget of its key; `None` if it has none.
     pub(crate) _kept: Option<KeptBytes>,
 }
@@ -123,6 +126,7 @@ impl CellEnd {
             kernel: self.kernel,
             lost: self.lost.clone(),
             limits: self.limits.clone(),
+            network: self.network.clone(),
             _kept: None,
         }
     }

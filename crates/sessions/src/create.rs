@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 use crate::ending::Unclaimed;
 use crate::error::SessionError;
 use crate::fairness::{Permit, QuotaSlot};
+use crate::network::{NetworkRequest, NetworkTerms};
+use crate::ports::Exposure;
 use crate::session::{EndReason, NewSession, Purpose, SandboxTerms, Session};
 use crate::sessions::Sessions;
 
@@ -55,8 +57,12 @@ pub struct SandboxRequest {
     pub timeout: Option<Duration>,
     /// Files and directories of the host that are mounted read-only.
     pub inputs: Vec<Input>,
+    /// The ports in it that clients may reach.
+    pub exposure: Exposure,
     /// Whether its interpreter is started anew instead of forked from one that other sandboxes share.
     pub fresh: bool,
+    /// Its network; `None` for none.
+    pub network: Option<NetworkRequest>,
 }
 
 /// A create request that passed admission.
@@ -68,6 +74,7 @@ pub(crate) struct Admitted {
     slot: QuotaSlot,
     plan: SandboxPlan,
     source: Source,
+    network: Option<NetworkTerms>,
 }
 
 /// Whether the sandbox comes from the pool or is built on demand.
@@ -146,6 +153,10 @@ impl Sessions {
             return Err(SessionError::ShuttingDown);
         }
         let terms = self.terms(&request)?;
+        let network = match &request.network {
+            Some(network) => Some(self.network_terms(tenant, network, &BTreeMap::new()).await?),
+            None => None,
+        };
         let slot = self.admission().sandbox(tenant)?;
         let mut options = CreateOptions::new(&terms.template);
         options.limits = (*terms.limits).clone();
@@ -162,7 +173,7 @@ impl Sessions {
         }
         let id = SandboxId::random()?;
         let tenant = tenant.clone();
-        Ok(Admitted { id, tenant, purpose, terms, slot, plan, source })
+        Ok(Admitted { id, tenant, purpose, terms, slot, plan, source, network })
     }
 
     /// Makes the sandbox of an admitted request, and starts its session.
@@ -171,17 +182,24 @@ impl Sessions {
         admitted: Admitted,
         arguments: &[String],
     ) -> Result<Unclaimed, SessionError> {
-        let Admitted { id, tenant, purpose, terms, slot, plan, source } = admitted;
-        let is_default = terms.environment.is_empty() && terms.directory.is_none();
-        let setup = (!(is_default && arguments.is_empty())).then(|| Setup {
-            environment: terms.environment.clone(),
+        let Admitted { id, tenant, purpose, terms, slot, plan, source, network } = admitted;
+        let network = network.map(Arc::new);
+        let environment = with_network(network.as_deref(), &terms.environment);
+        let is_default = environment.is_empty() && terms.directory.is_none();
+        let setup = (!(is_default && arguments.is_empty())).then_some(Setup {
+            environment,
             arguments: arguments.to_vec(),
             directory: terms.directory.clone(),
         });
         let created = self.build(&tenant, plan, source, setup.as_ref()).await?;
-        let new = NewSession { id, tenant, purpose, terms, slot, created };
+        let new =
+            NewSession { id, tenant, purpose, terms, slot, created, network: network.clone() };
         let session = Session::start(new, self.services.clone());
-        Ok(Unclaimed::new(self, session))
+        let unclaimed = Unclaimed::new(self, session);
+        if network.is_some() {
+            self.connect_network(unclaimed.session()).await?;
+        }
+        Ok(unclaimed)
     }
 
     /// Builds a sandbox, or takes the ready one, and sets its interpreter up. If the zone ends meanwhile, waits for
@@ -243,8 +261,19 @@ impl Sessions {
             max_cells,
             timeout: request.timeout.unwrap_or(options.timeout),
             timeout_max: options.timeout_max,
+            exposure: request.exposure.clone(),
         })
     }
+}
+
+/// Returns the variables of processes in a sandbox. What the client sets itself wins.
+pub(crate) fn with_network(
+    network: Option<&NetworkTerms>,
+    own: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut environment = network.map(|network| network.environment.clone()).unwrap_or_default();
+    environment.extend(own.clone());
+    environment
 }
 
 /// Builds a sandbox, or takes the ready one, and waits until its interpreter is set up.

@@ -1,6 +1,7 @@
 //! Errors of this crate, one variant for each thing a caller can act on.
 
-use silica_domain::{CellId, CommandId, ItemKind, LimitError, UnknownId};
+use silica_domain::{CellId, CommandId, ItemKind, LimitError, NetworkError, UnknownId};
+use silica_egress::EgressError;
 use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
 use silica_store::StoreError;
 use silica_store::approvals::State;
@@ -76,6 +77,15 @@ pub enum SessionError {
     /// There is no such watcher.
     #[error("there is no watcher {0} in this sandbox")]
     NoWatcher(String),
+    /// The port may not be reached from outside.
+    #[error("port {0} of this sandbox is not exposed; name it in network.expose at create")]
+    PortNotExposed(u16),
+    /// No server in the sandbox accepts connections on the port.
+    #[error("no server in the sandbox listens on port {0}")]
+    PortClosed(u16),
+    /// The sandbox has as many connections to its ports as it may.
+    #[error("a sandbox may have at most {0} connections to its ports")]
+    TooManyPortConnections(usize),
     /// A value of the request is invalid. The text says which, and what is allowed.
     #[error("{0}")]
     Bad(String),
@@ -112,9 +122,32 @@ pub enum SessionError {
     /// The store failed. Nothing runs that is not recorded.
     #[error("the operation could not be recorded")]
     Store(#[from] StoreError),
+    /// A rule, a limit or a secret of a network is invalid. The text says which, and what is allowed.
+    #[error("{0}")]
+    BadNetwork(String),
+    /// The operator does not offer this to the key.
+    #[error(
+        "this server does not offer {0}; its operator sets what it offers (network.* in its configuration)"
+    )]
+    NotOffered(String),
+    /// There is no such secret.
+    #[error("there is no secret {0}")]
+    NoSecret(String),
+    /// The key has as many secrets as it may.
+    #[error("a key may have at most {0} secrets")]
+    TooManySecrets(usize),
+    /// The network could not be given or changed.
+    #[error("the network of the sandbox could not be changed")]
+    Egress(#[source] EgressError),
     /// The server is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
+}
+
+impl SessionError {
+    pub(crate) fn network(error: NetworkError) -> Self {
+        Self::BadNetwork(error.to_string())
+    }
 }
 
 impl From<UnknownId> for SessionError {

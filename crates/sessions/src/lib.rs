@@ -19,6 +19,8 @@ mod event_log;
 mod fairness;
 mod kept;
 mod kernel;
+mod network;
+mod ports;
 mod revocation;
 mod run_once;
 mod session;
@@ -37,10 +39,15 @@ pub use fairness::{
     Admission, AdmissionError, Budget, Capacity, Load, Permit, Quota, Reservation, Resource,
 };
 pub use kernel::{KernelInfo, KernelPhase};
+pub use network::{
+    CellNetwork, InlineSecret, NetworkInfo, NetworkOptions, NetworkPreset, NetworkRequest,
+    OfferedSecret, SecretDraft, SecretInfo, TokenCounter,
+};
+pub use ports::{Audience, EXPOSED_PORT_MIN, EXPOSED_PORTS_MAX, Exposure};
 pub use run_once::{RunEnd, RunReport, RunRequest};
 pub use session::{
-    EndReason, FileChange, FileWatch, FileWatcher, InsideFile, LifeChange, ReadOnlyFiles, Session,
-    SessionInfo, UsageSample,
+    EndReason, FileChange, FileWatch, FileWatcher, InsideFile, LifeChange, PortConnection, PortUse,
+    ReadOnlyFiles, Session, SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
 pub use statistics::{CellObserver, Statistics};

@@ -4,6 +4,7 @@ mod activity;
 mod files;
 mod inside;
 mod life;
+mod ports;
 mod usage;
 mod watcher;
 
@@ -17,12 +18,15 @@ use silica_engine::{Created, Sandbox};
 use silica_store::{SandboxId, Tenant, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, CellPhase};
 use crate::command::Command;
+use crate::create::with_network;
 use crate::error::SessionError;
 use crate::fairness::{QuotaSlot, Resource};
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
+use crate::network::{NetworkTerms, SessionNetwork};
+use crate::ports::Exposure;
 use crate::sessions::Services;
 
 use activity::Activity;
@@ -31,6 +35,8 @@ use files::KeptSnapshot;
 pub use files::{FileChange, ReadOnlyFiles};
 pub use inside::InsideFile;
 pub use life::{EndReason, LifeChange};
+use ports::Ports;
+pub use ports::{PortConnection, PortUse};
 use usage::Samples;
 pub use usage::UsageSample;
 use watcher::WATCHES_MAX;
@@ -56,6 +62,7 @@ pub(crate) struct SandboxTerms {
     pub(crate) max_cells: u64,
     pub(crate) timeout: Duration,
     pub(crate) timeout_max: Duration,
+    pub(crate) exposure: Exposure,
 }
 
 /// What a session is for.
@@ -77,6 +84,7 @@ pub(crate) struct NewSession {
     pub(crate) slot: QuotaSlot,
     /// The sandbox, with a first kernel that is ready.
     pub(crate) created: Created,
+    pub(crate) network: Option<Arc<NetworkTerms>>,
 }
 
 /// What clients see of a session.
@@ -125,6 +133,8 @@ pub struct Session {
     files_changed: Arc<AtomicBool>,
     snapshot: tokio::sync::Mutex<Option<KeptSnapshot>>,
     watches: Arc<Semaphore>,
+    pub(crate) network: SessionNetwork,
+    ports: Ports,
     ended: watch::Sender<Option<EndReason>>,
     /// Whether the registry of live sessions has removed it.
     removed: watch::Sender<bool>,
@@ -171,13 +181,16 @@ impl Items {
 impl Session {
     /// Takes over a sandbox.
     pub(crate) fn start(new: NewSession, services: Services) -> Arc<Self> {
-        let NewSession { id, tenant, purpose, terms, slot, created } = new;
+        let NewSession { id, tenant, purpose, terms, slot, created, network } = new;
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
         let activity = Activity::new(services.admission.hold(&tenant, Resource::CpuWeight));
         let kept = services.kept.begin(&tenant);
         let snapshot = snapshot.and_then(|snapshot| KeptSnapshot::new(snapshot, kept));
         let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
+        let floor = services.networks.options.floor.clone();
+        let network = SessionNetwork::new(network, floor);
+        let exposure = terms.exposure.clone();
         let session = Arc::new(Self {
             id,
             tenant,
@@ -193,6 +206,8 @@ impl Session {
             files_changed: Arc::new(snapshot.is_none().into()),
             snapshot: tokio::sync::Mutex::new(snapshot),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
+            network,
+            ports: Ports::new(exposure),
             ended: watch::Sender::new(None),
             removed: watch::Sender::new(false),
             items: Mutex::new(items),
@@ -218,7 +233,7 @@ impl Session {
     }
 
     /// Returns what the kernel of the host enforces for this sandbox.
-    pub fn containment(&self) -> &Containment {
+    pub fn containment(&self) -> Containment {
         self.sandbox.containment()
     }
 
@@ -242,6 +257,18 @@ impl Session {
         }
         self.lock().last_used = Instant::now();
         Ok(())
+    }
+
+    /// Returns the variables of processes in it.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        with_network(self.network.terms().as_deref(), &self.terms.environment)
+    }
+
+    /// Returns the cells that run, by id.
+    pub(crate) fn running_cells(&self) -> Vec<String> {
+        let items = self.lock();
+        let running = items.cells.iter().filter(|cell| matches!(cell.phase(), CellPhase::Running));
+        running.map(|cell| cell.id.to_string()).collect()
     }
 
     /// Begins to count what a cell or command keeps for clients.

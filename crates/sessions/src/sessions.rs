@@ -19,6 +19,7 @@ use crate::ending::expire_loop;
 use crate::error::SessionError;
 use crate::fairness::{Admission, Capacity, Quota};
 use crate::kept::KeptOutput;
+use crate::network::{NetworkOptions, Networks, apply_decisions};
 use crate::revocation::revoke_loop;
 use crate::session::{ExecutingSessions, LifeChange, Purpose, Session};
 use crate::statistics::Statistics;
@@ -50,6 +51,8 @@ pub struct SessionsOptions {
     pub capacity: Capacity,
     /// How code is checked and approved.
     pub review: ReviewOptions,
+    /// Which networks sandboxes may have.
+    pub network: NetworkOptions,
 }
 
 /// What every session of a server shares. Clones share one state.
@@ -59,6 +62,7 @@ pub(crate) struct Services {
     pub(crate) admission: Admission,
     pub(crate) kept: KeptOutput,
     pub(crate) review: Review,
+    pub(crate) networks: Networks,
     pub(crate) statistics: Arc<Statistics>,
     /// In how many sessions of each key something runs.
     pub(crate) executing: Arc<ExecutingSessions>,
@@ -97,11 +101,14 @@ impl Sessions {
             tracing::warn!(lost, "sandboxes of a server that stopped suddenly are lost");
         }
         let admission = Admission::new(options.quota.clone(), options.capacity);
+        let statistics = Arc::<Statistics>::default();
+        let networks = Networks::new(&options.network, &store, &admission, &statistics);
         let services = Services {
             kept: KeptOutput::new(admission.clone()),
             admission,
             review: Review::new(options.review.clone(), store.clone()),
-            statistics: Arc::default(),
+            networks,
+            statistics,
             executing: Arc::default(),
             cpu_changed: Arc::default(),
             store,
@@ -116,6 +123,8 @@ impl Sessions {
         tokio::spawn(expire_loop(Arc::downgrade(&sessions)));
         tokio::spawn(revoke_loop(Arc::downgrade(&sessions)));
         tokio::spawn(share_loop(Arc::downgrade(&sessions)));
+        let news = sessions.review().news();
+        tokio::spawn(apply_decisions(Arc::downgrade(&sessions), news));
         Ok(sessions)
     }
 

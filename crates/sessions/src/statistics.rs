@@ -1,7 +1,7 @@
 //! What is counted of the sessions of a server.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::cell::CellEnd;
@@ -12,6 +12,14 @@ use crate::session::EndReason;
 pub struct Statistics {
     /// Sandboxes created.
     pub sandboxes_created: AtomicU64,
+    /// Connections of sandboxes that were allowed and have ended.
+    pub connections: AtomicU64,
+    /// Connections, requests and look-ups of sandboxes that were refused.
+    pub connections_denied: AtomicU64,
+    /// Bytes that sandboxes have sent to other machines.
+    pub network_bytes_up: AtomicU64,
+    /// Bytes that sandboxes have received from other machines.
+    pub network_bytes_down: AtomicU64,
     ended: Mutex<BTreeMap<&'static str, u64>>,
     observer: OnceLock<Arc<dyn CellObserver>>,
 }
@@ -38,6 +46,16 @@ impl Statistics {
         if let Some(observer) = self.observer.get() {
             observer.cell_ended(end);
         }
+    }
+
+    pub(crate) fn count_connection(&self, bytes_up: u64, bytes_down: u64) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.network_bytes_up.fetch_add(bytes_up, Ordering::Relaxed);
+        self.network_bytes_down.fetch_add(bytes_down, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_denial(&self, count: u64) {
+        self.connections_denied.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn count_end(&self, reason: EndReason) {

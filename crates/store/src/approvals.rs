@@ -1,8 +1,10 @@
-//! Approvals: executions that wait for a person, and the decision about each.
+//! Approvals: executions and connections that wait for a person, and the decision about each.
 //!
 //! A decision is one conditional update of one row, with its note in the audit log in the same
 //! transaction. If two people decide at once, the second one gets [`Decided::Before`].
 
+pub(crate) mod grants;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -86,22 +88,27 @@ impl FromSql for State {
     }
 }
 
-/// An execution that is to wait for a person.
+pub use grants::HostGrant;
+pub use subject::{Scope, Subject};
+
+/// An execution or a connection that is to wait for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewApproval {
     /// A new id.
     pub id: ApprovalId,
     /// The owner of the sandbox.
     pub tenant: Tenant,
+    /// What waits: code, or a connection.
+    pub subject: Subject,
     /// The sandbox in which it is to run.
     pub sandbox: SandboxId,
-    /// The cell.
+    /// The cell; for a connection the cells that ran when it was made.
     pub cell: String,
     /// The policy that requires a decision.
     pub policy: String,
     /// The findings of the policy, as JSON.
     pub findings: Value,
-    /// All of the code.
+    /// All of the code; for a connection [`Subject::text`].
     pub code: String,
     /// When it expires.
     pub expires_at: Timestamp,
@@ -114,9 +121,11 @@ pub struct ApprovalRecord {
     pub id: ApprovalId,
     /// The owner of the sandbox.
     pub tenant: Tenant,
+    /// What waits: code, or a connection.
+    pub subject: Subject,
     /// The sandbox in which it was to run.
     pub sandbox: SandboxId,
-    /// The cell.
+    /// The cell; for a connection the cells that ran when it was made.
     pub cell: String,
     /// The policy that required a decision.
     pub policy: String,
@@ -138,6 +147,8 @@ pub struct ApprovalRecord {
     pub decided_by: Option<Tenant>,
     /// The reason that was given.
     pub reason: Option<String>,
+    /// How far the approval of a connection reaches.
+    pub scope: Option<Scope>,
 }
 
 /// A decision.
@@ -149,6 +160,8 @@ pub enum Decision {
         by: Tenant,
         /// The reason.
         reason: Option<String>,
+        /// How far it reaches; for a connection only.
+        scope: Option<Scope>,
     },
     /// The execution may not run.
     Deny {
@@ -172,8 +185,15 @@ impl Decision {
 
     fn by_and_reason(self) -> (Option<Tenant>, Option<String>) {
         match self {
-            Self::Approve { by, reason } | Self::Deny { by, reason } => (Some(by), reason),
+            Self::Approve { by, reason, .. } | Self::Deny { by, reason } => (Some(by), reason),
             Self::Expire => (None, None),
+        }
+    }
+
+    fn scope(&self) -> Option<Scope> {
+        match self {
+            Self::Approve { scope, .. } => *scope,
+            Self::Deny { .. } | Self::Expire => None,
         }
     }
 }
@@ -225,6 +245,7 @@ impl<'store> Approvals<'store> {
             sha256: Digest::of(new.code.as_bytes()),
             id: new.id,
             tenant: new.tenant,
+            subject: new.subject,
             sandbox: new.sandbox,
             cell: new.cell,
             policy: new.policy,
@@ -236,6 +257,7 @@ impl<'store> Approvals<'store> {
             decided_at: None,
             decided_by: None,
             reason: None,
+            scope: None,
         };
         self.store.write_chained(
             move |connection, chain| {
@@ -269,6 +291,7 @@ impl<'store> Approvals<'store> {
                 let late = over && matches!(decision, Decision::Approve { .. });
                 let decision = if late { Decision::Expire } else { decision };
                 let record = change(connection, &id, decision, now)?;
+                grants::insert_for(connection, &record, now)?;
                 append_note(connection, chain, now, &note(record.state.name(), &record))?;
                 Ok(if late { Decided::Before(record) } else { Decided::Now(record) })
             },
@@ -294,6 +317,22 @@ impl<'store> Approvals<'store> {
             let rows = statement.query_map(params![state, tenant], record)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
+    }
+
+    /// Lists the hosts that people have allowed for all sandboxes of a key.
+    pub fn grants(self, tenant: &Tenant) -> Read<Vec<HostGrant>> {
+        let tenant = tenant.clone();
+        self.store.read(move |connection| grants::list(connection, &tenant))
+    }
+
+    /// Takes back what a person has allowed for all sandboxes of a key; returns whether it was there.
+    pub fn remove_grant(self, tenant: &Tenant, host: &str, port: u16) -> Write<bool> {
+        let (tenant, host) = (tenant.clone(), host.to_owned());
+        let now = self.store.now();
+        self.store.write_chained(
+            move |connection, chain| grants::remove(connection, chain, &tenant, &host, port, now),
+            || (),
+        )
     }
 
     /// Lists pending approvals that should have expired by now.
@@ -336,6 +375,12 @@ fn note(what: &str, record: &ApprovalRecord) -> Note {
         .with("sha256", &record.sha256.to_string());
     note.tenant = Some(record.tenant.clone());
     note.sandbox = Some(record.sandbox.clone());
+    if let Subject::Network { host, port } = &record.subject {
+        note = note.with("connection", &format!("{host}:{port}"));
+    }
+    if let Some(scope) = record.scope {
+        note = note.with("scope", scope.name());
+    }
     if let Some(by) = &record.decided_by {
         note = note.with("by", by.as_str());
     }
@@ -346,7 +391,7 @@ fn note(what: &str, record: &ApprovalRecord) -> Note {
 }
 
 const COLUMNS: &str = "id, tenant, sandbox, cell, policy, findings, code, sha256, created_at, \
-                       expires_at, state, decided_at, decided_by, reason";
+                       expires_at, state, decided_at, decided_by, reason, kind, host, port, scope";
 
 fn too_many(connection: &Connection, tenant: &Tenant) -> Result<Option<usize>, Failure> {
     let statement = "SELECT count(*), count(*) FILTER (WHERE tenant = ?1) FROM approval \
@@ -366,15 +411,17 @@ fn too_many(connection: &Connection, tenant: &Tenant) -> Result<Option<usize>, F
 fn insert(connection: &Connection, record: &ApprovalRecord, findings: &str) -> Result<(), Failure> {
     let statement = format!(
         "INSERT INTO approval ({COLUMNS}) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL, ?12, ?13, \
+         ?14, NULL)"
     );
     let ApprovalRecord { id, tenant, sandbox, cell, policy, code, sha256, .. } = record;
-    let ApprovalRecord { created_at, expires_at, state, .. } = record;
+    let ApprovalRecord { created_at, expires_at, state, subject, .. } = record;
+    let (kind, host, port) = subject.columns();
     let inserted = connection
         .prepare_cached(&statement)?
         .execute(params![
             id, tenant, sandbox, cell, policy, findings, code, sha256, created_at, expires_at,
-            state
+            state, kind, host, port
         ])
         .map_err(Failure::from);
     if inserted.as_ref().is_err_and(Failure::is_conflict) {
@@ -390,14 +437,15 @@ fn change(
     now: Timestamp,
 ) -> Result<ApprovalRecord, Failure> {
     let state = decision.state();
+    let scope = decision.scope();
     let (by, reason) = decision.by_and_reason();
     let reason = reason.map(|reason| reason.chars().take(REASON_CHARS_MAX).collect::<String>());
     let statement = format!(
         "UPDATE approval SET state = ?2, decided_at = ?3, decided_by = ?4, reason = ?5, \
-         code = NULL WHERE id = ?1 AND state = 'pending' RETURNING {COLUMNS}"
+         scope = ?6, code = NULL WHERE id = ?1 AND state = 'pending' RETURNING {COLUMNS}"
     );
     let mut statement = connection.prepare_cached(&statement)?;
-    Ok(statement.query_row(params![id, state, now, by, reason], record)?)
+    Ok(statement.query_row(params![id, state, now, by, reason, scope], record)?)
 }
 
 /// Deletes the oldest of too many decided approvals.
@@ -418,6 +466,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
     Ok(ApprovalRecord {
         id: row.get("id")?,
         tenant: row.get("tenant")?,
+        subject: Subject::read(row)?,
         sandbox: row.get("sandbox")?,
         cell: row.get("cell")?,
         policy: row.get("policy")?,
@@ -431,5 +480,6 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
         decided_at: row.get("decided_at")?,
         decided_by: row.get("decided_by")?,
         reason: row.get("reason")?,
+        scope: row.get("scope")?,
     })
 }

@@ -105,13 +105,13 @@ pub enum StoreError {
     },
     /// The key file is not a key.
     #[error("{path} is not a key: it must hold 64 hexadecimal digits")]
-    AuditKeyMalformed {
+    KeyFileMalformed {
         /// The key file.
         path: PathBuf,
     },
     /// Other users may read or change the key.
     #[error("{path} can be read or written by other users (mode {mode:03o}), so it is not secret")]
-    AuditKeyExposed {
+    KeyFileExposed {
         /// The key file.
         path: PathBuf,
         /// Its mode.
@@ -120,6 +120,20 @@ pub enum StoreError {
     /// The key is not the one the audit log was written with.
     #[error("{path} is not the key that the audit log was written with")]
     AuditKeyWrong {
+        /// The key file.
+        path: PathBuf,
+    },
+    /// The key of the secrets is missing, and there are secrets that were sealed with it.
+    #[error("{path} is missing; the secrets in the store were sealed with this key")]
+    SecretsKeyMissing {
+        /// The key file.
+        path: PathBuf,
+    },
+    /// A secret was sealed with another key, or its row was changed.
+    #[error("the secret {name} cannot be opened with {path}")]
+    SecretSealed {
+        /// The name of the secret.
+        name: String,
         /// The key file.
         path: PathBuf,
     },
@@ -223,10 +237,14 @@ impl StoreError {
                  moved away together with the database",
                 path.display()
             )),
-            Self::AuditKeyMalformed { path } => {
+            Self::KeyFileMalformed { path } => {
                 Some(format!("restore {} from a backup", path.display()))
             }
-            Self::AuditKeyExposed { path, .. } => Some(format!("chmod 600 {}", path.display())),
+            Self::SecretsKeyMissing { path } | Self::SecretSealed { path, .. } => Some(format!(
+                "restore {} from a backup, or delete the secrets and set them again",
+                path.display()
+            )),
+            Self::KeyFileExposed { path, .. } => Some(format!("chmod 600 {}", path.display())),
             Self::AuditBroken | Self::AuditUnreadable { .. } => {
                 Some("look at it with: silica audit verify".to_owned())
             }

@@ -39,6 +39,11 @@ impl StorePaths {
         self.database.with_file_name("audit.key")
     }
 
+    /// The key that seals secrets.
+    pub(crate) fn secrets_key(&self) -> PathBuf {
+        self.database.with_file_name("secrets.key")
+    }
+
     /// The journal of pending writes.
     pub(crate) fn journal(&self) -> PathBuf {
         self.database.with_extension("pending")

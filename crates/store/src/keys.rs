@@ -14,10 +14,10 @@ use std::time::Instant;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
-use crate::approvals::expire_of;
+use crate::approvals::{expire_of, grants};
 use crate::audit::{Note, append_note};
 use crate::error::Failure;
-use crate::{Digest, KeyId, Read, Store, StoreError, Tenant, Timestamp, Write};
+use crate::{Digest, KeyId, Read, Store, StoreError, Tenant, Timestamp, Write, secrets};
 
 pub(crate) use cache::KeyCache;
 pub use cache::{KEYS_AGE_MAX, KeyMatch, UNKNOWN_AGE_MAX};
@@ -172,7 +172,8 @@ impl<'store> Keys<'store> {
         })
     }
 
-    /// Revokes a key for good. Its executions that wait for a decision expire with it.
+    /// Revokes a key for good. What waits for a decision expires with it; its secrets and the hosts that
+    /// were allowed to it are deleted.
     pub fn revoke(self, id: &KeyId) -> Write<Revocation> {
         let id = id.clone();
         let now = self.store.now();
@@ -191,7 +192,10 @@ impl<'store> Keys<'store> {
                 let note =
                     Note::new("key_revoked").with("key", id.as_str()).with("name", &record.name);
                 append_note(connection, chain, now, &note)?;
-                expire_of(connection, chain, &Tenant::from(&id), now)?;
+                let tenant = Tenant::from(&id);
+                expire_of(connection, chain, &tenant, now)?;
+                secrets::delete_of(connection, &tenant)?;
+                grants::delete_of(connection, &tenant)?;
                 record.revoked_at = Some(now);
                 Ok(Revocation::Done(record))
             },

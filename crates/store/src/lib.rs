@@ -1,5 +1,5 @@
-//! The persistent data of Silica: keys, records of sandboxes, approvals and the audit log, in one
-//! SQLite file.
+//! The persistent data of Silica: keys, their secrets, records of sandboxes, approvals and the audit
+//! log, in one SQLite file.
 //!
 //! A [`Store`] is a cheap handle. All writes of a process share one connection. A task that finds
 //! it free commits on its own thread; otherwise the writer thread commits all queued writes in one
@@ -24,12 +24,14 @@ mod file;
 mod housekeeper;
 mod id;
 mod journal;
+mod key_file;
 pub mod keys;
 mod limits;
 mod random;
 mod reader;
 pub mod sandboxes;
 mod schema;
+pub mod secrets;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -40,6 +42,7 @@ pub use digest::Digest;
 pub use error::StoreError;
 pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, Tenant};
 pub use limits::{AuditedLimits, limits_json};
+pub use random::random_hex;
 pub use reader::Read;
 pub use store::{Access, Clock, Durability, Store, StoreOptions};
 pub use timestamp::{Timestamp, TimestampError};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::StoreError;
+use crate::digest::to_hex;
 
 /// Returns random bytes that are fit for secrets.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
@@ -17,4 +18,9 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
         })?;
     }
     Ok(bytes)
+}
+
+/// Returns 16 random hexadecimal digits.
+pub fn random_hex() -> Result<String, StoreError> {
+    Ok(to_hex(&random::<8>()?))
 }

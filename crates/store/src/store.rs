@@ -20,6 +20,7 @@ use crate::journal::{self, Journal, Pending};
 use crate::keys::{KeyCache, Keys};
 use crate::reader::{Read, ReadTurns, Readers};
 use crate::sandboxes::Sandboxes;
+use crate::secrets::Secrets;
 use crate::writer::{Write, Writer};
 use crate::{StoreError, Timestamp};
 
@@ -170,6 +171,11 @@ impl Store {
         Approvals::new(self)
     }
 
+    /// The secrets of keys.
+    pub fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(self)
+    }
+
     /// The audit log.
     pub fn audit(&self) -> Audit<'_> {
         Audit::new(self)
@@ -298,8 +304,8 @@ fn replay_for_reading(paths: &StorePaths, clock: &Clock) -> Result<(), StoreErro
         Err(
             StoreError::AuditBroken
             | StoreError::AuditKeyMissing { .. }
-            | StoreError::AuditKeyMalformed { .. }
-            | StoreError::AuditKeyExposed { .. }
+            | StoreError::KeyFileMalformed { .. }
+            | StoreError::KeyFileExposed { .. }
             | StoreError::AuditKeyWrong { .. }
             | StoreError::Damaged { .. },
         ) => Ok(()),

@@ -10,7 +10,7 @@ use super::python::Python;
 use super::{BuildError, Spec};
 
 /// Raised whenever the way a tree is laid out changes, so that old builds are made anew.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 /// How much of the digest names the folder.
 const SHORT_LEN: usize = 12;
 /// Read at a time when hashing a file.

@@ -1,12 +1,13 @@
 //! The guest's `/etc`: made up, except for a few files of the host that are public and needed.
 //!
 //! Nothing else of the host's configuration may come in. In particular no certificates: a private
-//! authority of the host would reveal where the host is, and `certifi` comes with `requests`.
+//! authority of the host would reveal where the host is. The usual places lead to a file of the
+//! engine's, with the public authorities.
 
 use std::fs;
 use std::path::Path;
 
-use super::{StepError, tree};
+use super::{StepError, tree, trust};
 
 /// Largest host file that is copied, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -23,8 +24,12 @@ const FILES: &[(&str, &str)] = &[
     ("hostname", "sandbox\n"),
     (
         "nsswitch.conf",
-        "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+        // `dns` also in sandboxes that reach no resolver, where it fails at once: glibc reads this
+        // file once, and never again after the root has changed, so that what a zygote has read
+        // counts for all its forks.
+        "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
     ),
+    // Without a line in it, 127.0.0.1 is asked; resolv.conf(5).
     ("resolv.conf", ""),
     ("services", include_str!("etc/services")),
     ("protocols", include_str!("etc/protocols")),
@@ -47,10 +52,26 @@ const COPIES: &[(&str, &[&str])] = &[
     ("localtime", &["usr/share/zoneinfo/UTC", "usr/share/zoneinfo/Etc/UTC"]),
 ];
 
+/// Where programs of the usual distributions look for certificates.
+const CERTIFICATES: &[&str] = &[
+    "ssl/certs/ca-certificates.crt",
+    "ssl/cert.pem",
+    "pki/tls/certs/ca-bundle.crt",
+    "pki/tls/cert.pem",
+];
+
 /// Makes the guest's `/etc` in `etc`, after the host whose root is `host`.
 pub(super) fn create(etc: &Path, host: &Path) -> Result<(), StepError> {
     for (name, content) in FILES {
         tree::file(&etc.join(name), content.as_bytes())?;
+    }
+    for name in CERTIFICATES {
+        let path = etc.join(name);
+        // Each level by itself, so that every one of them gets its mode.
+        for level in path.ancestors().skip(1).take_while(|level| *level != etc) {
+            tree::folder(level)?;
+        }
+        tree::link(Path::new(trust::TRUST_BUNDLE), &path)?;
     }
     for (name, places) in COPIES {
         let found = places.iter().map(|place| host.join(place)).find(|path| small_file(path));

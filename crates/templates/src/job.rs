@@ -10,7 +10,7 @@ use super::python::Python;
 use super::venv::{self, GUEST_VENV};
 use super::{
     BuildError, BuildOptions, Home, MANIFEST_FORMAT, Manifest, Progress, Spec, Step, StepError,
-    TemplateDigest, check, files, packages, skeleton, store, tree,
+    TemplateDigest, check, files, packages, skeleton, store, tree, trust,
 };
 
 /// The part of a build's folder that is not part of the result.
@@ -93,6 +93,9 @@ impl Job<'_> {
     }
 
     fn finish(&self) -> Result<(), StepError> {
+        // After the imports were checked: on the host the links lead nowhere, and some packages read
+        // the list when they are imported.
+        trust::replace_lists(&self.in_root(&venv::guest_site(self.python.version())))?;
         tree::open_to_readers(&self.root())?;
         // Part of the build, so that `hold` finds it from the first moment.
         tree::file(&self.folder.join(store::IN_USE), b"")?;

@@ -30,6 +30,7 @@ mod source;
 mod spec;
 mod store;
 mod tree;
+mod trust;
 mod venv;
 mod version;
 mod wheels;
@@ -50,4 +51,5 @@ pub use spec::{ExtraFile, Spec, SpecError};
 pub use store::{
     Hold, ListedTemplate, Template, TemplateStoreError, is_same_file, list, load, remove,
 };
+pub use trust::TRUST_BUNDLE;
 pub use version::{PythonVersion, VersionError, VersionSpec};

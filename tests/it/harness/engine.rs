@@ -86,6 +86,17 @@ pub(crate) async fn start_engine(
     zygotes: ZygotePolicy,
     use_of_host: UseOfHost,
 ) -> TestEngine {
+    start_trusting_engine(home, template, zygotes, use_of_host, None).await
+}
+
+/// Like [`start_engine`], with further certificates that programs inside trust.
+pub(crate) async fn start_trusting_engine(
+    home: &Path,
+    template: &str,
+    zygotes: ZygotePolicy,
+    use_of_host: UseOfHost,
+    trust: Option<Vec<u8>>,
+) -> TestEngine {
     let home = Home::new(home);
     let tier = match tier() {
         Tier::Jail => TierOptions::Jail(JailOptions {
@@ -94,7 +105,8 @@ pub(crate) async fn start_engine(
             zygotes,
         }),
     };
-    let options = EngineOptions { home: home.clone(), limits_max: LimitsMax::default(), tier };
+    let limits_max = LimitsMax::default();
+    let options = EngineOptions { home: home.clone(), limits_max, tier, trust };
     let engine = TestEngine(Engine::start(options).unwrap());
     let name = TemplateName::new(template).unwrap();
     engine.add_template(load(&home, &name).unwrap().unwrap()).await.unwrap();

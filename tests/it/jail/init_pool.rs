@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 use silica_domain::{LimitValues, Outcome};
-use silica_engine::{CreateOptions, Input, KernelOrigin};
+use silica_engine::{CreateOptions, GuestSocket, Input, KernelOrigin};
 use silica_templates::{Home, TemplateName, load};
 
 use crate::harness::{
@@ -116,7 +116,7 @@ async fn pool_follows_requests_from_template_to_template() {
 }
 
 /// The first processes of the shells: two namespaces below the launcher, which is outside.
-fn inits(engine: &TestEngine) -> Vec<u32> {
+pub(crate) fn inits(engine: &TestEngine) -> Vec<u32> {
     let launcher = engine.zone_process_id();
     let level = namespace_ids(launcher).unwrap().len() + 2;
     let is_init = |pid: &u32| {
@@ -189,6 +189,29 @@ async fn used_network_is_not_used_again() {
     for number in 0..MANY {
         let code = format!("{COOKIE}\n{}", uses[number % uses.len()]);
         networks.insert(printed(&engine, &ordinary, &code).await);
+    }
+    assert_eq!(networks.len(), MANY, "{networks:?}");
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn network_with_sockets_of_the_host_is_not_used_again() {
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let ordinary = home.options(KernelOrigin::Warm);
+    let synthetic = "import socket\nprint(socket.socket().connect_ex(('198.18.0.1', 9)), end='')";
+    let mut networks = HashSet::new();
+    for number in 0..MANY {
+        let mut sandbox = engine.create(&ordinary).await.unwrap();
+        networks.insert(print(&mut sandbox, COOKIE).await);
+        if number % 2 == 0 {
+            // Closed at once and without a packet: no counter of the namespace has changed.
+            drop(sandbox.open_sockets(&[GuestSocket::Stream], &[]).await.unwrap());
+        } else {
+            // Unreachable: the addresses of the last sandbox are not there.
+            assert_eq!(print(&mut sandbox, synthetic).await, "101");
+        }
+        sandbox.destroy().await.unwrap();
     }
     assert_eq!(networks.len(), MANY, "{networks:?}");
     engine.close().await;

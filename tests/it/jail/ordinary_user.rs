@@ -9,10 +9,11 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 use silica_engine::{
-    CommandExit, CommandSpec, CreateOptions, KernelOrigin, TerminalSize, ZygotePolicy,
+    CommandExit, CommandSpec, CreateOptions, GuestPrefix, GuestSocket, KernelOrigin, TerminalSize,
+    ZygotePolicy,
 };
 
-use crate::engine::commands;
+use crate::engine::{commands, sockets};
 use crate::harness::{
     CommandOutput, EVERYTHING, GONE_WITHIN, PYTHON, SILICA, TIMEOUT, TestHome, collect,
     descendants, eventually, finish, first_line, name_process, processes_with, signal, slowness,
@@ -220,26 +221,59 @@ fn killed_run_leaves_nothing() {
 /// Says to this very test, started again as the ordinary user, where its data directory is.
 const HOME_VARIABLE: &str = "SILICA_TEST_ORDINARY_HOME";
 
-/// An engine lives in the process that starts it, so the test does both parts.
-#[test]
-fn commands_and_terminals_work() {
-    const NAME: &str = "jail::ordinary_user::commands_and_terminals_work";
+/// Runs `part` in this very test, started again as the ordinary user: an engine lives in the process
+/// that starts it, so the test does both parts.
+fn again_as_ordinary_user<Part: Future<Output = ()>>(
+    name: &str,
+    part: impl FnOnce(std::path::PathBuf) -> Part,
+) {
     if let Some(home) = std::env::var_os(HOME_VARIABLE) {
+        assert!(!rustix::process::geteuid().is_root());
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(use_commands(home.as_ref()));
+        runtime.block_on(part(home.into()));
         return;
     }
     let home = home();
     let test = std::env::current_exe().unwrap();
     let mut again = as_ordinary_user(test.to_str().unwrap());
-    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, home.path());
+    again.args(["--exact", name, "--nocapture"]).env(HOME_VARIABLE, home.path());
     let ran = finish(again.current_dir(home.working_directory()));
     assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
 }
 
-async fn use_commands(home: &std::path::Path) {
-    assert!(!rustix::process::geteuid().is_root());
-    let engine = start_engine(home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+#[test]
+fn commands_and_terminals_work() {
+    again_as_ordinary_user("jail::ordinary_user::commands_and_terminals_work", use_commands);
+}
+
+#[test]
+fn sockets_of_the_host_work() {
+    again_as_ordinary_user("jail::ordinary_user::sockets_of_the_host_work", use_sockets);
+}
+
+/// Opens listeners on ports that only the zone may bind to, ranges, and a socket to connect.
+async fn use_sockets(home: std::path::PathBuf) {
+    let engine = start_engine(&home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+    let options = CreateOptions { kernel: KernelOrigin::Fresh, ..CreateOptions::new(PYTHON) };
+    let mut sandbox = engine.create(&options).await.unwrap();
+    let any = std::net::Ipv4Addr::UNSPECIFIED;
+    let address = std::net::SocketAddrV4::new(any, 443);
+    let range = GuestPrefix::new([93, 184, 215, 0].into(), 24).unwrap();
+    let sockets = [GuestSocket::Listener { address, backlog: 4 }, GuestSocket::Stream];
+    let mut opened = sandbox.open_sockets(&sockets, &[range]).await.unwrap().into_iter();
+    let listener = tokio::net::TcpListener::from_std(opened.next().unwrap().into()).unwrap();
+    for address in ["127.0.0.1", "198.18.4.4", "93.184.215.14"] {
+        let text = sockets::fetched(&mut sandbox, &listener, address).await;
+        assert_eq!(text, format!("{address}:443"));
+    }
+    let unbound = tokio::net::TcpSocket::from_std_stream(opened.next().unwrap().into());
+    assert!(unbound.connect("127.0.0.1:443".parse().unwrap()).await.is_ok());
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
+async fn use_commands(home: std::path::PathBuf) {
+    let engine = start_engine(&home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
     let options = CreateOptions { kernel: KernelOrigin::Fresh, ..CreateOptions::new(PYTHON) };
     let mut sandbox = engine.create(&options).await.unwrap();
     sandbox.ready().await.unwrap();

@@ -173,6 +173,7 @@ fn every_operation_does_what_the_document_says() {
     kernels_and_cells(&mut caller);
     commands(&mut caller);
     files(&mut caller);
+    ports(&mut caller);
     approvals(&mut caller);
     prompts(&mut caller);
     keys_and_audit(&mut caller);
@@ -213,7 +214,7 @@ fn run_and_sandboxes(caller: &mut Caller) {
     );
     let create = json!({
         "metadata": {"user": "42"}, "ttl_seconds": 600, "env": {"K": "V"},
-        "inputs": [{"name": "input.txt", "content": "a"}],
+        "inputs": [{"name": "input.txt", "content": "a"}], "network": {"expose": [8000, 9000]},
     });
     let sandbox = caller.json(201, "createSandbox", &create);
     caller.name("sandbox", sandbox["id"].as_str().unwrap());
@@ -305,6 +306,26 @@ fn files(caller: &mut Caller) {
     ] {
         caller.want(status, id, query, "");
     }
+}
+
+fn ports(caller: &mut Caller) {
+    let serve = "import socket, threading\ns = socket.create_server(('127.0.0.1', 8000))\n\
+                 def serve():\n  while True:\n    c, _ = s.accept()\n    if c.recv(9999): c.sendall(b\"\
+                 HTTP/1.0 200 OK\\r\\nContent-Type: application/octet-stream\\r\\n\\r\\nserved\")\n    c.close()\n\
+                 threading.Thread(target=serve, daemon=True).start()";
+    caller.name("port", "8000");
+    caller.json(200, "createCell", &json!({"code": serve, "kernel": "k1"}));
+    assert_eq!(caller.want(200, "getPort", "", "").text(), "served");
+    let ports = caller.want(200, "listPorts", "", "").json();
+    let open = |at: usize| ports["ports"][at]["open"].as_bool().unwrap();
+    assert_eq!((open(0), open(1)), (true, false), "{ports}");
+    caller.json(200, "makePortLink", &json!({"expires_seconds": 60}));
+    for (port, status) in [("8001", 403), ("9000", 502)] {
+        caller.name("port", port);
+        caller.want(status, "getPort", "", "");
+    }
+    caller.name("port", "8001");
+    caller.want(403, "makePortLink", "", "{}");
 }
 
 fn prompts(caller: &mut Caller) {

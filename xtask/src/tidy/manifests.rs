@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 11] = [
+const DIRECTIONS: [Direction; 12] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction {
@@ -27,6 +27,7 @@ const DIRECTIONS: [Direction; 11] = [
     },
     Direction { manifest: "crates/jail/Cargo.toml", ours: &["silica-gate"], others: None },
     Direction { manifest: "crates/templates/Cargo.toml", ours: &[], others: None },
+    Direction { manifest: "crates/egress/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/engine/Cargo.toml",
         ours: &["silica-domain", "silica-jail", "silica-templates"],
@@ -35,7 +36,7 @@ const DIRECTIONS: [Direction; 11] = [
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
-        ours: &["silica-domain", "silica-engine", "silica-policy", "silica-store"],
+        ours: &["silica-domain", "silica-egress", "silica-engine", "silica-policy", "silica-store"],
         others: None,
     },
     Direction {
@@ -47,6 +48,7 @@ const DIRECTIONS: [Direction; 11] = [
         manifest: "crates/server/Cargo.toml",
         ours: &[
             "silica-domain",
+            "silica-egress",
             "silica-engine",
             "silica-interpret",
             "silica-policy",
@@ -59,6 +61,7 @@ const DIRECTIONS: [Direction; 11] = [
         manifest: "crates/cli/Cargo.toml",
         ours: &[
             "silica-domain",
+            "silica-egress",
             "silica-engine",
             "silica-interpret",
             "silica-policy",

@@ -37,6 +37,7 @@ const RESERVED: [Reserved; 2] = [
     Reserved {
         calls: &["Command::new"],
         allowed: &[
+            "crates/egress/src/client/supervisor.rs",
             "crates/jail/src/client.rs",
             "crates/templates/src/",
             "crates/engine/src/guest.rs",

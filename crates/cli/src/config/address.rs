@@ -69,6 +69,12 @@ pub(super) fn host(text: &str) -> Option<String> {
     host_of(text, Brackets::Optional)
 }
 
+/// Parses a domain name, which is no address.
+pub(super) fn domain(text: &str) -> Option<String> {
+    let is_name = is_host_name(text) && text.parse::<Ipv4Addr>().is_err();
+    is_name.then(|| text.to_ascii_lowercase())
+}
+
 /// Parses the origin of a web page: a scheme, a host and an optional port, without a path.
 pub(super) fn origin(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();

@@ -43,6 +43,7 @@ pub(super) fn contradictions(settings: &Settings, origins: &Origins) -> Vec<Prob
         pairs.map(|pair| checker.more_than(pair.value, pair.most)).collect();
     problems.extend(checker.half_of_tls());
     problems.extend(checker.half_of_webhook());
+    problems.extend(checker.hosts_of_ports());
     problems.extend(checker.limits());
     problems.extend(checker.half_of_a_model());
     problems
@@ -73,6 +74,26 @@ impl Checker<'_> {
         let [certificate, key] = ["tls.certificate", "tls.key"].map(|path| self.value(path));
         (tls.certificate.is_some() != tls.key.is_some())
             .then(|| Problem::Together(format!("{certificate} and {key}; set both or neither")))
+    }
+
+    /// Below the domain of ports only ports answer, so the server itself cannot be there.
+    fn hosts_of_ports(&self) -> Option<Problem> {
+        let domain = self.settings.ports.domain.as_ref()?;
+        let is_below = |host: &str| {
+            host.strip_suffix(domain.as_str()).is_some_and(|before| before.ends_with('.'))
+        };
+        let public = self.settings.public_url.as_deref().and_then(|url| {
+            let authority = url.split_once("://")?.1.split('/').next()?;
+            authority.split(':').next()
+        });
+        let hosts = self.settings.server.allowed_hosts.iter().map(String::as_str).chain(public);
+        hosts.into_iter().any(is_below).then(|| {
+            let [ports, hosts, url] =
+                ["ports.domain", "server.allowed_hosts", "public_url"].map(|path| self.value(path));
+            Problem::Together(format!(
+                "{ports}, below which only ports answer, and {hosts}, {url}; choose another domain"
+            ))
+        })
     }
 
     fn half_of_webhook(&self) -> Option<Problem> {

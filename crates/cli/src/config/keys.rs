@@ -78,7 +78,9 @@ impl Key {
 
 /// Returns all keys: those without a section first, then section by section.
 pub(super) fn keys() -> impl Iterator<Item = &'static Key> {
-    [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION, model::MODEL].into_iter().flatten()
+    [GENERAL, LIMITS_DEFAULT, LIMITS_MAX, OPERATION, network::NETWORK, model::MODEL]
+        .into_iter()
+        .flatten()
 }
 
 /// Finds a key by its path.
@@ -119,11 +121,19 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("policy", "How code is checked before it runs; see policy.md."),
     ("approvals", "Which code needs the approval of a person before it runs; see approvals.md."),
     ("inputs", "Files and directories of this machine that clients may mount read-only, by name."),
+    ("ports", "How browsers reach servers in sandboxes; see ports.md."),
     (
         "zygotes",
         "When a zygote is replaced: the interpreters forked from it share address layout and hash \
          seed.",
     ),
+    (
+        "network",
+        "What sandboxes may reach. Rules are written HOST, HOST:PORT or HOST:PORT/PROTOCOL; see \
+         network.md.",
+    ),
+    ("network.hosts", "Addresses of names, which are not looked up then."),
+    ("secrets", "Secrets that every key may use and none may see; see secrets.md."),
     (
         "model",
         "The model that answers prompts. Its key is in a file or in SILICA_MODEL_KEY, never here.",
@@ -156,6 +166,7 @@ macro_rules! key {
 }
 
 mod model;
+mod network;
 
 const GENERAL: &[Key] = &[
     key!("listen" => listen, LISTEN, "The address and port to listen on; port 0 for any free one"),
@@ -328,6 +339,10 @@ const OPERATION: &[Key] = &[
     key!("inputs" => inputs,
         Table { name: INPUT_NAME, of: PATH, entries_max: ENTRIES_MAX },
         "Absolute paths, by the name in a client's request", Some("corpus = \"/srv/corpus\"")),
+    key!("ports.domain" => ports.domain, Optional { of: DOMAIN },
+        "The domain below which each exposed port has a host name, PORT-SANDBOX.DOMAIN; all names \
+         below it must lead to this server, and no other host name of the server may lie there",
+        Some("\"ports.silica.example\"")),
     key!("zygotes.forks_max" => zygotes.forks_max, Whole(1..=FORKS_MAX),
         "The number of forks after which a zygote is replaced"),
     key!("zygotes.age_seconds_max" => zygotes.age_max, Seconds(SECOND..=TIME_MAX),
@@ -380,6 +395,12 @@ const ORIGIN: Text<String> = Text {
 const HOST: Text<String> = Text {
     allowed: "a host name or address without a port",
     read: |text| address::host(text).ok_or(TextError::NotAllowed),
+    write: String::clone,
+};
+
+const DOMAIN: Text<String> = Text {
+    allowed: "a domain name without a port",
+    read: |text| address::domain(text).ok_or(TextError::NotAllowed),
     write: String::clone,
 };
 

@@ -3,6 +3,7 @@
 //! `Settings::load` returns complete and consistent settings. All defaults are defined here.
 
 mod model;
+mod network;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use silica_templates::TemplateName;
 use super::address::Listen;
 
 pub(crate) use model::{AuthHeader, Interpret, Model, Provider};
+pub(crate) use network::{Network, SecretSource};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -43,7 +45,9 @@ pub(crate) struct Settings {
     pub(crate) approvals: ApprovalSettings,
     /// Absolute paths that clients may mount read-only, by the name in their request.
     pub(crate) inputs: BTreeMap<String, PathBuf>,
+    pub(crate) ports: Ports,
     pub(crate) zygotes: ZygotePolicy,
+    pub(crate) network: Network,
     pub(crate) model: Model,
     pub(crate) interpret: Interpret,
 }
@@ -89,6 +93,13 @@ pub(crate) struct Server {
     /// Host names and addresses the server answers to, in lower case, without ports and brackets.
     /// If empty, those of the listening address and localhost.
     pub(crate) allowed_hosts: Vec<String>,
+}
+
+/// Ports of sandboxes that clients reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ports {
+    /// The domain below which each port has a host name, in lower case.
+    pub(crate) domain: Option<String>,
 }
 
 /// The defaults and maximums of sandboxes.
@@ -254,7 +265,9 @@ impl Default for Settings {
                 webhook_secret_file: None,
             },
             inputs: BTreeMap::new(),
+            ports: Ports::default(),
             zygotes: ZygotePolicy::default(),
+            network: Network::default(),
             model: Model::default(),
             interpret: Interpret::default(),
         }

@@ -85,6 +85,8 @@ pub(super) struct EngineSupervisor {
     pub(super) home: Home,
     pub(super) settings: Settings,
     pub(super) templates: TemplateSet,
+    /// The certificate of the server's own authority, as PEM.
+    pub(super) trust: Vec<u8>,
 }
 
 impl EngineSupervisor {
@@ -92,6 +94,7 @@ impl EngineSupervisor {
     pub(super) async fn start(&self, warming: Warming, startup: &Startup) -> Result<Engine> {
         let options = EngineOptions {
             limits_max: self.settings.limits.max.clone(),
+            trust: Some(self.trust.clone()),
             ..home::engine_options(&self.home, Tier::Jail, self.settings.zygotes)?
         };
         // Starting waits for the zone process, which would stop a thread that answers requests.

@@ -1,6 +1,7 @@
 //! Holding layers, and sweeping those that no process holds.
 
-use super::{Layer, sweep};
+use super::{Layer, TRUST_BUNDLE, ensure_layer, link_tree, sweep, write_file};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -53,4 +54,44 @@ fn layer_that_is_being_removed_is_not_held() {
     drop(removing);
     assert!(Layer::hold(&path).unwrap().is_some());
     assert!(Layer::hold(&all.path().join("bbbb-py3.11.7")).unwrap().is_none());
+}
+
+#[test]
+fn layers_of_engines_that_have_ended_go() {
+    let all = tempfile::tempdir().unwrap();
+    for name in ["cccc-py3.11.7", "cccc-py3.11.7-0123456789ab", "cccc-py3.11.7-ba9876543210"] {
+        make(all.path(), name);
+    }
+    let held = Layer::hold(&all.path().join("cccc-py3.11.7-0123456789ab")).unwrap().unwrap();
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), ["cccc-py3.11.7", "cccc-py3.11.7-0123456789ab"]);
+    drop(held);
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), ["cccc-py3.11.7"]);
+}
+
+#[test]
+fn layer_is_held_from_the_moment_it_has_its_name() {
+    let all = tempfile::tempdir().unwrap();
+    let name = "cccc-py3.11.7-0123456789ab";
+    // The sweep at the end of this call would remove a layer that is not held.
+    let layer = ensure_layer(all.path(), name, "cccc", |partial| {
+        write_file(&partial.join(&TRUST_BUNDLE[1..]), b"certificates")
+    });
+    let layer = layer.unwrap();
+    assert_eq!(layer.path, all.path().join(name));
+    assert_eq!(std::fs::read(layer.path.join(&TRUST_BUNDLE[1..])).unwrap(), b"certificates");
+    sweep(all.path(), "cccc");
+    assert_eq!(names(all.path()), [name]);
+}
+
+#[test]
+fn linked_tree_shares_its_files() {
+    let all = tempfile::tempdir().unwrap();
+    let from = all.path().join("from");
+    write_file(&from.join("opt/deep/file"), b"content").unwrap();
+    let to = all.path().join("to");
+    link_tree(&from, &to).unwrap();
+    let inode = |root: &Path| std::fs::metadata(root.join("opt/deep/file")).unwrap().ino();
+    assert_eq!(inode(&from), inode(&to));
 }

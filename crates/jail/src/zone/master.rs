@@ -2,7 +2,8 @@
 //!
 //! Nothing here waits for a guest. An enclosure that is being made, a zygote that forks and a
 //! sandbox that dies are states in tables; packets and SIGCHLD move them on. What the steps do is
-//! in the modules below, by phase: `making`, `entering`, `zygotes`, `commanding`, `dying`.
+//! in the modules below, by phase: `making`, `entering`, `zygotes`, `commanding`, `networking`,
+//! `dying`.
 //!
 //! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/failing.rs`.
 
@@ -10,6 +11,7 @@ mod commanding;
 mod dying;
 mod entering;
 mod making;
+mod networking;
 mod numbers;
 mod zygotes;
 
@@ -35,6 +37,7 @@ use crate::{seccomp, sys};
 use commanding::{CommandProcess, StartCommand};
 use entering::EnterRequest;
 use making::CreateRequest;
+use networking::{NetworkUse, OpenRequest};
 use numbers::{CommandNumber, EnclosureNumber, KernelNumber, RequestNumber};
 
 /// A template, its zygotes, and the requests that wait for one.
@@ -95,6 +98,8 @@ struct Enclosure {
     pid_namespace: OwnedFd,
     /// Its other namespaces in the order of the gate; empty until it is ready.
     namespaces: Vec<OwnedFd>,
+    /// What the master has done in its network namespace.
+    network: NetworkUse,
     state: EnclosureState,
     /// Whether the engine has asked for its end. From then on the engine does not read its meter,
     /// so its group may be used again.
@@ -348,6 +353,10 @@ impl<'a> Master<'a> {
             ZoneRequest::Share { enclosure, share } => {
                 let result = self.share(EnclosureNumber(enclosure), share);
                 self.reply(number, result.map(|()| ZoneReply::Done))
+            }
+            ZoneRequest::OpenSockets { enclosure, sockets, prefixes } => {
+                let enclosure = EnclosureNumber(enclosure);
+                self.open_sockets(&OpenRequest { number, enclosure, sockets, prefixes })
             }
             ZoneRequest::Kill { enclosure } => {
                 self.give_up(EnclosureNumber(enclosure));

@@ -5,13 +5,15 @@
 //! nothing in it shows that it was used: it has no socket, and all the kernel's counters of it are
 //! those of a new one. One packet over loopback, or one failed lookup of an address, is counted,
 //! and the namespace is dropped. What has no counter cannot have changed: a guest has no capability
-//! over its network namespace, so addresses, routes and settings are as they were made.
+//! over its network namespace, so addresses, routes and settings are as they were made. The one
+//! exception is a namespace in which the master made sockets for the host: it has further addresses,
+//! and is never put back.
 //!
 //! Tests: `tests/it/jail/init_pool.rs`.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::Mode;
 
@@ -85,6 +87,19 @@ impl Networks {
     /// Moves the calling thread back into the zone's own namespace.
     pub(crate) fn leave(&self) -> io::Result<()> {
         sys::setns(self.own.as_fd(), libc::CLONE_NEWNET)
+    }
+
+    /// Calls `work` with the calling thread in a namespace, and returns to the zone's own. The outer
+    /// error means that the thread did not come back; the zone must end then, because whatever it
+    /// does next would happen in a guest's network.
+    pub(crate) fn within<T>(
+        &self,
+        network: BorrowedFd<'_>,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<io::Result<T>> {
+        let done = sys::setns(network, libc::CLONE_NEWNET).and_then(|()| work());
+        self.leave()?;
+        Ok(done)
     }
 
     /// Keeps the namespace of an ended sandbox. Whether it can be used again is checked when it is

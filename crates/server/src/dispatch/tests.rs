@@ -17,6 +17,7 @@ use crate::http::guard::GuardContext;
 use crate::http::json::Json;
 use crate::http::problem::{Code, Problem};
 use crate::metrics::Metrics;
+use crate::ports::domain::PortDomain;
 
 /// A facade that starts every refusal with its name.
 #[derive(Debug)]
@@ -53,10 +54,13 @@ fn router() -> Router {
         allowed_hosts: Vec::new(),
         public_url: String::new(),
         inputs: BTreeMap::new(),
+        e2b_network: silica_domain::NetworkMode::None,
+        ports_domain: None,
         templates: Vec::new(),
     };
     let context = GuardContext { options: Arc::new(options), metrics: Arc::new(Metrics::new()) };
     let facades: Vec<(Mount, Arc<dyn Facade<()>>)> = vec![
+        (Mount::Hosts(PortDomain::new("ports.example")), Arc::new(Named("host"))),
         (Mount::Header { name: "x-which", value: "1" }, Arc::new(Named("header"))),
         (Mount::AnyHeader("x-which"), Arc::new(Named("any header"))),
         (Mount::Prefix("/second"), Arc::new(Named("second"))),
@@ -93,6 +97,13 @@ fn prefix_header_and_path_choose_the_facade() {
     check(get("/who").header("x-which", "1"), "", 200, "header");
     check(get("/second/who").header("x-which", "2"), "", 404, "any header: not_found");
     check(get("/locked"), "", 401, "path: unauthorized");
+    let host = |name| get("/who").header("host", name);
+    check(host("1-x.ports.example:80").header("x-which", "1"), "", 200, "host");
+    check(host("anything.PORTS.example"), "", 200, "host");
+    check(host("ports.example"), "", 200, "first");
+    check(host("xports.example"), "", 200, "first");
+    // Passed on as it is.
+    check(get("//who").header("host", "1-x.ports.example"), "", 404, "host: not_found");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod filesystem;
 mod frames;
 mod interpreter;
 mod lines;
+mod network;
 mod paths;
 mod process;
 mod sandbox;
@@ -61,7 +62,7 @@ enum Service {
     /// Code.
     Interpreter,
     /// Every other port of a sandbox.
-    ClosedPort,
+    OtherPort,
 }
 
 /// Returns the services with the requests that each takes.
@@ -70,7 +71,7 @@ pub(crate) fn services() -> Vec<(Mount, Arc<dyn Facade>)> {
     vec![
         (port(ENVD_PORT), Arc::new(Service::Control)),
         (port(INTERPRETER_PORT), Arc::new(Service::Interpreter)),
-        (Mount::AnyHeader(SANDBOX_PORT), Arc::new(Service::ClosedPort)),
+        (Mount::AnyHeader(SANDBOX_PORT), Arc::new(Service::OtherPort)),
         (Mount::Paths(PATHS), Arc::new(Service::Control)),
     ]
 }
@@ -86,7 +87,7 @@ impl Facade for Service {
         match self {
             Self::Control => control::routes().merge(envd::routes()),
             Self::Interpreter => interpreter::routes(),
-            Self::ClosedPort => control::closed_ports(),
+            Self::OtherPort => control::ports(),
         }
     }
 }

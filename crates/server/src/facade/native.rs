@@ -12,9 +12,12 @@ pub(crate) mod health;
 pub(crate) mod interpret;
 pub(crate) mod kernels;
 pub(crate) mod keys;
+pub(crate) mod network;
 pub(crate) mod openapi;
+pub(crate) mod ports;
 pub(crate) mod run;
 pub(crate) mod sandboxes;
+pub(crate) mod secrets;
 pub(crate) mod stats;
 pub(crate) mod templates;
 mod tier;
@@ -47,7 +50,7 @@ impl Dialect for Native {
 
 impl Facade for Native {
     fn routes(&self) -> Router<App> {
-        routes()
+        routes().merge(ports::passed_on())
     }
 }
 
@@ -82,6 +85,11 @@ routes! {
     delete "/v1/sandboxes/{sandbox}" => sandboxes::delete;
     post "/v1/sandboxes/{sandbox}/extend" => sandboxes::extend;
     get "/v1/sandboxes/{sandbox}/usage" => sandboxes::usage;
+
+    get "/v1/sandboxes/{sandbox}/network" => network::get;
+    put "/v1/sandboxes/{sandbox}/network" => network::put;
+    post "/v1/sandboxes/{sandbox}/network/check" => network::check;
+    get "/v1/sandboxes/{sandbox}/network/connections" => network::connections;
 
     get "/v1/sandboxes/{sandbox}/kernels" => kernels::list;
     post "/v1/sandboxes/{sandbox}/kernels" => kernels::create;
@@ -118,10 +126,19 @@ routes! {
     get "/v1/links/{token}" => files::get_link;
     put "/v1/links/{token}" => files::put_link;
 
+    get "/v1/sandboxes/{sandbox}/ports" => ports::list;
+    get "/v1/sandboxes/{sandbox}/ports/{port}/" => ports::by_key;
+    post "/v1/sandboxes/{sandbox}/ports/{port}/link" => ports::link;
+
     get "/v1/approvals" => approvals::list;
     get "/v1/approvals/{approval}" => approvals::get;
     post "/v1/approvals/{approval}/approve" => approvals::approve;
     post "/v1/approvals/{approval}/deny" => approvals::deny;
+
+    get "/v1/secrets" => secrets::list;
+    get "/v1/secrets/{name}" => secrets::get;
+    put "/v1/secrets/{name}" => secrets::put;
+    delete "/v1/secrets/{name}" => secrets::delete;
 
     get "/v1/templates" => templates::list;
     get "/v1/templates/{name}" => templates::get;

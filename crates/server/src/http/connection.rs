@@ -141,6 +141,7 @@ impl Connections {
         Some(Arc::new(Connection {
             connections: self.clone(),
             number,
+            peer,
             closed,
             has_request: AtomicBool::new(false),
             resets: AtomicBool::new(false),
@@ -154,6 +155,7 @@ impl Connections {
 pub(crate) struct Connection {
     connections: Connections,
     number: u64,
+    peer: IpAddr,
     closed: Arc<Notify>,
     has_request: AtomicBool,
     resets: AtomicBool,
@@ -165,6 +167,11 @@ impl Connection {
     /// Waits until it must be closed for another one.
     pub(super) async fn closed(&self) {
         self.closed.notified().await;
+    }
+
+    /// Returns the address of its peer.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
     }
 
     /// Notes that the head of a request has arrived.

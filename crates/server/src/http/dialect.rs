@@ -18,6 +18,20 @@ use super::returnable;
 pub(crate) trait Dialect: Debug + Send + Sync + 'static {
     /// Renders the whole response to a request that is refused.
     fn refuse(&self, problem: &Problem, request_id: &str) -> Response;
+
+    /// Returns which web pages may make requests.
+    fn pages(&self) -> Pages {
+        Pages::Refused
+    }
+}
+
+/// Which web pages may make requests to a facade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// None but those that the operator allows, and only under the server's own host names.
+    Refused,
+    /// Those that it serves itself, under host names that it checks itself.
+    Own,
 }
 
 /// Marks an error response that is complete: the guard does not render it again.

@@ -17,12 +17,13 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use crate::app::AppOptions;
-use crate::http::dialect::{Complete, Dialect};
+use crate::http::dialect::{Complete, Dialect, Pages};
 use crate::http::in_flight::InFlight;
 use crate::http::json::BodyMax;
 use crate::http::problem::{Code, Pending, Problem};
 use crate::http::returnable;
 use crate::metrics::Metrics;
+use crate::ports::Foreign;
 
 /// The id of a request, in its extensions.
 #[derive(Clone, Debug)]
@@ -69,7 +70,11 @@ pub(crate) async fn guard(
     request.extensions_mut().insert(in_flight.clone());
     let request = request.map(returnable::drained);
     let span = tracing::info_span!("request", id, tenant = tracing::field::Empty);
-    let response = match check_source(&options, &request) {
+    let checked = match dialect.pages() {
+        Pages::Refused => check_source(&options, &request),
+        Pages::Own => Ok(()),
+    };
+    let response = match checked {
         Ok(()) => run(next, request).instrument(span.clone()).await,
         Err(problem) => problem.into_response(),
     };
@@ -78,9 +83,11 @@ pub(crate) async fn guard(
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
     }
-    let headers = response.headers_mut();
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if response.extensions().get::<Foreign>().is_none() {
+        let headers = response.headers_mut();
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
     let status = response.status().as_u16();
     let took = started.elapsed();
     metrics.request(&route, status, took);
@@ -160,7 +167,7 @@ pub(crate) fn check_source(options: &AppOptions, request: &Request) -> Result<()
 
 /// Returns the host name that a request is for, without its port. A request that names several, or one
 /// that is none, could mean another host for a proxy than for this server, and is refused.
-fn host_of(request: &Request) -> Result<Option<&str>, Problem> {
+pub(crate) fn host_of(request: &Request) -> Result<Option<&str>, Problem> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let named = headers.next();
     if headers.next().is_some() {

@@ -12,9 +12,9 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -136,7 +136,7 @@ impl Server {
 
     /// Answers until `stop` is ready, then lets requests under way end, for at most `patience`.
     pub async fn run(self, router: Router, stop: impl Future<Output = ()>, patience: Duration) {
-        let graceful = GracefulShutdown::new();
+        let stopping = watch::Sender::new(false);
         tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -146,7 +146,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => match self.connections.admit(peer.ip()) {
-                    Some(connection) => self.take(stream, connection, router.clone(), &graceful),
+                    Some(connection) => self.take(stream, connection, router.clone(), &stopping),
                     None => self.turn_away(stream),
                 },
                 Err(error) => {
@@ -157,8 +157,9 @@ impl Server {
             }
         }
         drop(self.listener);
-        // Connections that are still open then are closed.
-        let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
+        stopping.send_replace(true);
+        // Each connection has a receiver until it ends. Those that are still open then are closed.
+        let _ = tokio::time::timeout(patience, stopping.closed()).await;
     }
 
     /// Tells a client that there is no room for its connection. One that speaks TLS is only disconnected.
@@ -177,18 +178,18 @@ impl Server {
         stream: TcpStream,
         connection: Arc<Connection>,
         router: Router,
-        graceful: &GracefulShutdown,
+        stopping: &watch::Sender<bool>,
     ) {
         // Without this a small response may wait 40 ms for an acknowledgement (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         // A kernel that does not know the option has only its own bound.
         let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         let stream = PatientStream::of_connection(stream, &connection);
-        let watcher = graceful.watcher();
+        let stopping = stopping.subscribe();
         let tls = self.tls.clone();
         tokio::spawn(async move {
             match tls {
-                None => serve(stream, connection, router, watcher).await,
+                None => serve(stream, connection, router, stopping).await,
                 Some(Tls(acceptor)) => {
                     let shaken = tokio::select! {
                         shaken = acceptor.accept(stream) => shaken,
@@ -197,7 +198,7 @@ impl Server {
                     };
                     // A client that does not speak TLS gets no response.
                     if let Ok(stream) = shaken {
-                        serve(stream, connection, router, watcher).await;
+                        serve(stream, connection, router, stopping).await;
                     }
                 }
             }
@@ -209,7 +210,7 @@ async fn serve<Stream>(
     stream: Stream,
     connection: Arc<Connection>,
     router: Router,
-    watcher: hyper_util::server::graceful::Watcher,
+    mut stopping: watch::Receiver<bool>,
 ) where
     Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -225,9 +226,20 @@ async fn serve<Stream>(
         .header_read_timeout(HEADER_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(serving);
+    let serving = async {
+        tokio::select! {
+            served = serving.as_mut() => return served,
+            () = stopped(&mut stopping) => {}
+        }
+        // The request under way is the last one.
+        serving.as_mut().graceful_shutdown();
+        serving.await
+    };
     let served = tokio::select! {
-        served = watcher.watch(serving) => served,
+        served = serving => served,
         () = connection.closed() => return,
         () = stays_silent(&connection) => return,
     };
@@ -235,6 +247,12 @@ async fn serve<Stream>(
         // A client may disconnect at any time, which is no fault of the server.
         tracing::debug!(error = &error as &dyn std::error::Error, "connection ended");
     }
+}
+
+/// Waits until the server stops.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // The error is that the server has ended.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// Is ready if no head of a request arrives in time.

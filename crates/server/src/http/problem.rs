@@ -39,14 +39,17 @@ codes! {
     BadRequest = "bad_request", BAD_REQUEST;
     BadPath = "bad_path", BAD_REQUEST;
     BadLimit = "bad_limit", BAD_REQUEST;
+    BadNetwork = "bad_network", BAD_REQUEST;
     PromptTooLong = "prompt_too_long", BAD_REQUEST;
     BadRange = "bad_range", RANGE_NOT_SATISFIABLE;
     Unauthorized = "unauthorized", UNAUTHORIZED;
     Forbidden = "forbidden", FORBIDDEN;
     OwnApproval = "own_approval", FORBIDDEN;
     NotApprovable = "not_approvable", FORBIDDEN;
+    NetworkNotOffered = "network_not_offered", FORBIDDEN;
     WrongOrigin = "wrong_origin", FORBIDDEN;
     LinkInvalid = "link_invalid", FORBIDDEN;
+    PortNotExposed = "port_not_exposed", FORBIDDEN;
     NotFound = "not_found", NOT_FOUND;
     SandboxNotFound = "sandbox_not_found", NOT_FOUND;
     KernelNotFound = "kernel_not_found", NOT_FOUND;
@@ -56,6 +59,7 @@ codes! {
     TemplateNotFound = "template_not_found", NOT_FOUND;
     KeyNotFound = "key_not_found", NOT_FOUND;
     ApprovalNotFound = "approval_not_found", NOT_FOUND;
+    SecretNotFound = "secret_not_found", NOT_FOUND;
     ModelNotFound = "model_not_found", NOT_FOUND;
     ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
@@ -78,6 +82,8 @@ codes! {
     BudgetSpent = "budget_spent", TOO_MANY_REQUESTS;
     Internal = "internal", INTERNAL_SERVER_ERROR;
     ModelFailed = "model_failed", BAD_GATEWAY;
+    PortClosed = "port_closed", BAD_GATEWAY;
+    PortFailed = "port_failed", BAD_GATEWAY;
     Starting = "starting", SERVICE_UNAVAILABLE;
     ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE;
@@ -85,6 +91,7 @@ codes! {
     ModelNotConfigured = "model_not_configured", SERVICE_UNAVAILABLE;
     ModelBusy = "model_busy", SERVICE_UNAVAILABLE;
     ModelSlow = "model_slow", GATEWAY_TIMEOUT;
+    PortSlow = "port_slow", GATEWAY_TIMEOUT;
     DiskFull = "disk_full", INSUFFICIENT_STORAGE;
 }
 
@@ -179,6 +186,9 @@ impl From<SessionError> for Problem {
             SessionError::CommandEnded(_) => Code::CommandEnded,
             SessionError::Bad(_) | SessionError::Input(_) => Code::BadRequest,
             SessionError::NoTemplate(_) => Code::TemplateNotFound,
+            SessionError::BadNetwork(_) => Code::BadNetwork,
+            SessionError::NotOffered(_) => Code::NetworkNotOffered,
+            SessionError::NoSecret(_) => Code::SecretNotFound,
             SessionError::Limit(_) => Code::BadLimit,
             SessionError::Blocked(_) => Code::PolicyBlocked,
             SessionError::NoApproval(_) => Code::ApprovalNotFound,
@@ -187,14 +197,21 @@ impl From<SessionError> for Problem {
             SessionError::OtherCode(_) => Code::Conflict,
             SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(AdmissionError::Rate(_)) => Code::RateLimited,
-            SessionError::TooManyKernels(_)
+            SessionError::PortNotExposed(_) => Code::PortNotExposed,
+            SessionError::PortClosed(_) => Code::PortClosed,
+            SessionError::TooManyPortConnections(_)
+            | SessionError::TooManyKernels(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
+            | SessionError::TooManySecrets(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
-            SessionError::Engine(_) | SessionError::Kernel(_) | SessionError::Zone(_) => {
+            SessionError::Engine(_)
+            | SessionError::Kernel(_)
+            | SessionError::Zone(_)
+            | SessionError::Egress(_) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "engine failed");
                 Code::CannotCreate
             }

@@ -127,7 +127,7 @@ impl Startup {
 
 /// Returns the dialect of the facade that a request is for.
 fn dialect(request: &Request) -> Arc<dyn Dialect> {
-    let mounted = facade::all().into_iter().find(|(mount, _)| mount.takes(request));
+    let mounted = facade::all(None).into_iter().find(|(mount, _)| mount.takes(request));
     match mounted {
         Some((_, facade)) => facade,
         None => Arc::new(Native),

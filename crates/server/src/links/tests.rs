@@ -2,7 +2,7 @@
 
 use silica_store::Timestamp;
 
-use super::{Link, LinkKey, Purpose};
+use super::{Link, LinkKey, PortLink, Purpose};
 
 fn link() -> Link {
     Link {
@@ -51,4 +51,23 @@ fn tokens_are_for_one_sandbox_and_one_purpose() {
     assert!(!other.is_token(Purpose::Envd, "sbx1", &token));
     assert!(!key.is_token(Purpose::Envd, "sbx1", ""));
     assert!(!key.is_token(Purpose::Envd, "sbx1", &token[1..]));
+}
+
+#[test]
+fn a_link_to_a_port_is_none_to_a_file() {
+    let key = LinkKey::random().unwrap();
+    let now = Timestamp::from_micros(0);
+    let port = PortLink {
+        sandbox: "sbx1".to_owned(),
+        tenant: "key_1".to_owned(),
+        port: 8000,
+        path: "/".to_owned(),
+        expires: 1000,
+    };
+    let token = key.seal_port(&port);
+    assert_eq!(key.open_port(&token, now), Some(port));
+    assert_eq!(key.open_port(&token, Timestamp::from_micros(1000)), None);
+    assert_eq!(key.open(&token, now), None);
+    assert_eq!(key.open_port(&key.seal(&link()), now), None);
+    assert_eq!(LinkKey::random().unwrap().open_port(&token, now), None);
 }

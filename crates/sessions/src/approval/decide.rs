@@ -1,6 +1,6 @@
 //! Decisions about approvals: by people, and by time.
 
-use silica_store::approvals::{ApprovalRecord, Decided, Decision, State};
+use silica_store::approvals::{ApprovalRecord, Decided, Decision, Scope, State, Subject};
 use silica_store::audit::Note;
 use silica_store::{ApprovalId, Digest, Tenant};
 
@@ -17,6 +17,8 @@ pub struct DecisionRequest {
     pub reason: Option<String>,
     /// The digest of the code that the person looked at.
     pub sha256: Option<String>,
+    /// How far the approval of a connection reaches; `None` is [`Scope::Once`].
+    pub scope: Option<Scope>,
 }
 
 impl Review {
@@ -36,12 +38,17 @@ impl Review {
         self.0.store.approvals().get(&known).await?.ok_or_else(missing)
     }
 
-    /// Returns whether its cell can still run: it is not decided, and its sandbox lives.
+    /// Returns whether its cell can still run, or its connection still be made: it is not decided, and
+    /// its sandbox lives.
     pub fn is_runnable(&self, record: &ApprovalRecord) -> bool {
-        record.state == State::Pending && self.waiting().contains_key(&record.id)
+        let lives = || match record.subject {
+            Subject::Code => self.waiting().contains_key(&record.id),
+            Subject::Network { .. } => self.connection_waits(&record.id),
+        };
+        record.state == State::Pending && lives()
     }
 
-    /// Approves: the cell is queued. The decision holds even if the caller drops the future.
+    /// Approves: the cell is queued, or the connection made. The decision holds even if the caller drops the future.
     pub async fn approve(
         &self,
         admission: &Admission,
@@ -66,11 +73,14 @@ impl Review {
             self.note_refusal(&record, &request.by, &error).await?;
             return Err(error);
         }
+        if let Subject::Network { .. } = record.subject {
+            return self.approve_connection(&record, request).await;
+        }
         // Before the decision: without a slot in the queue the approval stays pending.
         let slot = admission.queue(&record.tenant)?;
         let by = request.by.clone();
-        let reason = request.reason;
-        let decided = self.0.store.approvals().decide(&record.id, Decision::Approve { by, reason });
+        let decision = Decision::Approve { by, reason: request.reason, scope: None };
+        let decided = self.0.store.approvals().decide(&record.id, decision);
         let record = self.settle(decided.await?, &record, &request.by).await?;
         let waiter = self.waiting().remove(&record.id);
         let outcome = ApprovalOutcome::Approved { record: Box::new(record.clone()), slot };
@@ -84,7 +94,22 @@ impl Review {
         Err(error)
     }
 
-    /// Denies: the cell never runs. The decision holds even if the caller drops the future.
+    async fn approve_connection(
+        &self,
+        record: &ApprovalRecord,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRecord, SessionError> {
+        let scope = Some(request.scope.unwrap_or(Scope::Once));
+        let by = request.by.clone();
+        let decision = Decision::Approve { by, reason: request.reason, scope };
+        let decided = self.0.store.approvals().decide(&record.id, decision);
+        let record = self.settle(decided.await?, record, &request.by).await?;
+        self.answer_connection(&record);
+        self.publish(&record);
+        Ok(record)
+    }
+
+    /// Denies: the cell never runs, or the connection is never made. The decision holds even if the caller drops the future.
     pub async fn deny(
         &self,
         id: &str,
@@ -130,7 +155,7 @@ impl Review {
     /// Ends the cells of a key that waited for a decision. Its approvals expired when it was revoked.
     pub(crate) async fn revoke(&self, tenant: &Tenant) -> Result<(), SessionError> {
         for record in self.list(Some(State::Expired), Some(tenant)).await? {
-            if self.waiting().contains_key(&record.id) {
+            if self.waiting().contains_key(&record.id) || self.connection_waits(&record.id) {
                 self.refuse(&record);
             }
         }
@@ -151,8 +176,9 @@ impl Review {
         }
     }
 
-    /// Ends the cell of a denied approval.
+    /// Ends the cell of a denied approval, or refuses its connection.
     fn refuse(&self, record: &ApprovalRecord) {
+        self.answer_connection(record);
         let waiter = self.waiting().remove(&record.id);
         if let Some(waiter) = waiter {
             // The error is that the cell has ended.
@@ -168,6 +194,10 @@ impl Review {
     ) -> Result<(), SessionError> {
         is_pending(record)?;
         is_same_code(record, request)?;
+        if record.subject == Subject::Code && request.scope.is_some() {
+            let words = "scope is for connections; the approval of code is for this code alone";
+            return Err(SessionError::Bad(words.to_owned()));
+        }
         if record.tenant == request.by && !self.0.options.own {
             return Err(SessionError::OwnApproval(record.id.to_string()));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silica_domain::{Limits, Outcome};
 use silica_engine::{CellReport, CellSetup, Control};
-use silica_store::approvals::{ApprovalRecord, Asked, NewApproval};
+use silica_store::approvals::{ApprovalRecord, Asked, NewApproval, Subject};
 use silica_store::{ApprovalId, Digest, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
@@ -60,6 +60,7 @@ async fn record(
     let new = NewApproval {
         id: id.clone(),
         tenant: session.tenant().clone(),
+        subject: Subject::Code,
         sandbox: session.id().clone(),
         cell: parked.cell.id.to_string(),
         policy: parked.checked.policy.clone(),
@@ -178,6 +179,7 @@ fn finish(session: &Session, parked: Parked, outcome: Outcome, kernel: KernelSta
         .then(|| "its sandbox ended before the approval was decided".to_owned());
     let report = CellReport::not_run(outcome);
     let files = Arc::default();
-    let end = CellEnd { report, files, kernel, lost, limits: parked.limits, _kept: None };
+    let end =
+        CellEnd { report, files, kernel, lost, limits: parked.limits, network: None, _kept: None };
     end_unrecorded(session, &parked.cell, Arc::new(end));
 }

@@ -25,6 +25,7 @@ pub(crate) fn give_up(session: &Session, job: Job) {
         kernel: KernelState::Ended,
         lost: Some(lost.to_owned()),
         limits: job.limits,
+        network: None,
         _kept: None,
     });
     write_end(session, &job.cell, end, job.ticket);

@@ -48,7 +48,7 @@ impl Session {
             None => self.terms.directory.clone(),
         };
         let permit = self.services.admission.queue(self.tenant())?.permit().await;
-        let mut environment = self.terms.environment.clone();
+        let mut environment = self.environment();
         environment.extend(request.environment.clone());
         let mut spec = match &request.line {
             CommandInvocation::Shell(line) => self.sandbox.shell_line(line),

@@ -14,7 +14,7 @@ use crate::session::{KERNELS_MAX, Session};
 impl Session {
     /// Returns how an interpreter of this sandbox is set up.
     pub(crate) fn setup(&self, directory: Option<&str>, more: &BTreeMap<String, String>) -> Setup {
-        let mut environment = self.terms.environment.clone();
+        let mut environment = self.environment();
         environment.extend(more.clone());
         let directory = directory.map(str::to_owned).or_else(|| self.terms.directory.clone());
         Setup { environment, arguments: Vec::new(), directory }

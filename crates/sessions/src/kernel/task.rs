@@ -107,11 +107,13 @@ impl KernelTask {
         if permit.is_some() && self.kernel.is_none() && !dead {
             self.try_replace().await;
         }
+        let mut network = None;
         let (report, files, kept) = match (permit, &mut self.kernel) {
             _ if dead => not_run(Outcome::SandboxDied),
             (Some(permit), Some(kernel)) => {
                 let _executing = self.session.execute();
                 self.session.note_files().await;
+                let mark = self.session.network.mark().await;
                 self.cells_begun += 1;
                 cell.begin(self.cells_begun);
                 kernel.set_up_next_cell(setup);
@@ -127,6 +129,7 @@ impl KernelTask {
                     CellReport::not_run(Outcome::Disconnected)
                 });
                 let mut files = self.session.changed_files().await;
+                network = self.session.network.since(mark).await;
                 keep_rest(&mut kept, &mut report, &mut files);
                 (report, files.into(), Some(kept))
             }
@@ -136,7 +139,7 @@ impl KernelTask {
         // From here on an interrupt is refused: the cell has ended.
         drop(controls);
         let (kernel, lost) = self.after(&report).await;
-        let end = CellEnd { report, files, kernel, lost, limits, _kept: kept };
+        let end = CellEnd { report, files, kernel, lost, limits, network, _kept: kept };
         self.finish(&cell, Arc::new(end), ticket);
     }
 

@@ -154,6 +154,8 @@ impl Session {
 
     /// Kills every process in it. From then on it does not count for its owner's quota.
     pub(crate) async fn kill(&self) {
+        self.network.close();
+        self.ports.close().await;
         self.log_failure(self.sandbox.kill().await, "a sandbox could not be killed");
         self.slot.release_key();
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Asked, Decided, Decision, NewApproval, PENDING_OF_ONE_MAX, State};
+use super::{Asked, Decided, Decision, NewApproval, PENDING_OF_ONE_MAX, Scope, State, Subject};
 use crate::keys::{KeyName, NewKey};
 use crate::testing::TestData;
 use crate::{ApprovalId, Digest, SandboxId, Store, Tenant, Timestamp};
@@ -17,6 +17,7 @@ fn new(by: &str) -> NewApproval {
     NewApproval {
         id: ApprovalId::random().unwrap(),
         tenant: tenant(by),
+        subject: Subject::Code,
         sandbox: SandboxId::random().unwrap(),
         cell: "c1".to_owned(),
         policy: "mine".to_owned(),
@@ -33,7 +34,7 @@ fn ask(store: &Store, new: NewApproval) -> ApprovalId {
 }
 
 fn approve(by: &str) -> Decision {
-    Decision::Approve { by: tenant(by), reason: Some("looks good".to_owned()) }
+    Decision::Approve { by: tenant(by), reason: Some("looks good".to_owned()), scope: None }
 }
 
 fn deny(by: &str) -> Decision {
@@ -129,4 +130,31 @@ fn what_a_revoked_key_waits_for_has_expired() {
     assert_eq!(asked, Asked::Revoked);
     let decided = server.approvals().decide(&others, approve("boss")).wait().unwrap();
     assert!(matches!(decided, Decided::Now(_)));
+}
+
+#[test]
+fn approval_of_a_connection_for_a_key_becomes_a_grant_until_the_key_is_revoked() {
+    let data = TestData::new();
+    let store = data.open();
+    let key =
+        NewKey { name: KeyName::new("k").unwrap(), admin: false, approve: false, limits: None };
+    let (key, _) = store.keys().create(key).wait().unwrap();
+    let owner = Tenant::from(&key.id);
+    for (port, scope) in [(1, Scope::Once), (2, Scope::Sandbox), (3, Scope::Key)] {
+        let subject = Subject::Network { host: "api.example.com".to_owned(), port };
+        let code = subject.text();
+        let asked = NewApproval { subject: subject.clone(), code, ..new(owner.as_str()) };
+        let id = ask(&store, asked);
+        let decision = Decision::Approve { by: tenant("boss"), reason: None, scope: Some(scope) };
+        let Decided::Now(record) = store.approvals().decide(&id, decision).wait().unwrap() else {
+            panic!("not decided")
+        };
+        assert_eq!((record.subject, record.scope), (subject, Some(scope)));
+    }
+    let grants = store.approvals().grants(&owner).wait().unwrap();
+    assert_eq!(grants.iter().map(|grant| grant.port).collect::<Vec<_>>(), [3]);
+    assert!(!store.approvals().remove_grant(&owner, "api.example.com", 2).wait().unwrap());
+    assert_eq!(store.approvals().grants(&tenant("other")).wait().unwrap(), []);
+    store.keys().revoke(&key.id).wait().unwrap();
+    assert_eq!(store.approvals().grants(&owner).wait().unwrap(), []);
 }

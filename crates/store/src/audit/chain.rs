@@ -3,27 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::os::unix::fs::PermissionsExt;
-
 use hmac::{Hmac, Mac};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::Sha256;
 
 use super::packing::SplitBody;
 use super::record::{Record, RecordKind};
-use crate::digest::{from_hex, to_hex};
 use crate::error::Failure;
 use crate::file::StorePaths;
-use crate::random::random;
+use crate::key_file::{self, KEY_BYTES};
 use crate::{Digest, StoreError, Timestamp};
-
-/// The bytes of a key.
-const KEY_BYTES: usize = 32;
-/// The longest key file that is read.
-const KEY_FILE_BYTES_MAX: u64 = 4096;
-/// The mode bits that the key file must not have: writing by its group, and any access by others.
-/// Its group may read it.
-const EXPOSED: u32 = 0o027;
 
 /// The number and the code of the last record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +62,7 @@ impl ChainKey {
         paths: &StorePaths,
     ) -> Result<Self, StoreError> {
         if !has_head(connection).map_err(|failure| paths.explain(failure))? {
-            let content = format!("{}\n", to_hex(&random::<KEY_BYTES>()?));
-            paths.make_private(&paths.audit_key(), content.as_bytes())?;
+            key_file::make(paths, &paths.audit_key())?;
         }
         let key = Self::load(paths)?;
         key.adopt(connection, paths).map_err(|failure| paths.explain(failure))?;
@@ -83,22 +71,8 @@ impl ChainKey {
 
     /// Reads the key file.
     pub(crate) fn load(paths: &StorePaths) -> Result<Self, StoreError> {
-        let path = paths.audit_key();
-        let cannot = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => StoreError::AuditKeyMissing { path: path.clone() },
-            _ => StoreError::io(format!("cannot read {}", path.display()), error),
-        };
-        let file = std::fs::File::open(&path).map_err(cannot)?;
-        let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
-        if mode & EXPOSED != 0 {
-            return Err(StoreError::AuditKeyExposed { path, mode });
-        }
-        let mut bytes = Vec::new();
-        let mut bounded = std::io::Read::take(file, KEY_FILE_BYTES_MAX);
-        std::io::Read::read_to_end(&mut bounded, &mut bytes).map_err(cannot)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let key = from_hex::<KEY_BYTES>(text.trim_end());
-        key.map(|key| Self::new(&key)).ok_or(StoreError::AuditKeyMalformed { path })
+        let missing = |path| StoreError::AuditKeyMissing { path };
+        Ok(Self::new(&key_file::load(paths.audit_key(), missing)?))
     }
 
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {

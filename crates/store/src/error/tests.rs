@@ -30,7 +30,7 @@ fn advice_names_the_files() {
     for name in ["/data/silica.db", "silica.db-wal", "silica.db-shm"] {
         assert!(advice.contains(name), "{advice}");
     }
-    let error = StoreError::AuditKeyExposed { path: "/data/audit.key".into(), mode: 0o644 };
+    let error = StoreError::KeyFileExposed { path: "/data/audit.key".into(), mode: 0o644 };
     assert_eq!(error.advice().unwrap(), "chmod 600 /data/audit.key");
     assert!(error.to_string().contains("mode 644"));
 }

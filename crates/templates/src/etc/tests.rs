@@ -64,11 +64,20 @@ fn takes_the_hosts_shape_and_little_of_its_configuration() {
         etc/nsswitch.conf
         etc/os-release
         etc/passwd
+        etc/pki/
+        etc/pki/tls/
+        etc/pki/tls/cert.pem -> /opt/silica/trust/bundle.pem
+        etc/pki/tls/certs/
+        etc/pki/tls/certs/ca-bundle.crt -> /opt/silica/trust/bundle.pem
         etc/profile
         etc/protocols
         etc/resolv.conf
         etc/services
         etc/shells
+        etc/ssl/
+        etc/ssl/cert.pem -> /opt/silica/trust/bundle.pem
+        etc/ssl/certs/
+        etc/ssl/certs/ca-certificates.crt -> /opt/silica/trust/bundle.pem
         etc/timezone
         home/
         home/user/

@@ -208,6 +208,8 @@ fn values_that_do_not_go_together() {
             "sandboxes.idle_seconds_max = 60\nsandboxes.idle_seconds = 0\ncells.timeout_seconds = 3601",
             "limits.max.memory = \"256M\"",
             "limits.default.disk = \"512M\"",
+            "ports.domain = \"a.example\"\npublic_url = \"https://api.a.example:1/x\"",
+            "ports.domain = \"A.example\"\nserver.allowed_hosts = [\"a.example\", \"x.y.a.example\"]",
         ],
         &expect![[r#"
             `tls.certificate` is not set (default) and `tls.key` is "/k" (silica.toml:1); set both or neither
@@ -215,6 +217,8 @@ fn values_that_do_not_go_together() {
             `cells.timeout_seconds` is 3601 (silica.toml:3), which is more than its maximum: `cells.timeout_seconds_max` is 3600 (default)
             `limits.default.memory` is "512M" (default), which is more than its maximum: `limits.max.memory` is "256M" (silica.toml:1)
             `limits.default.disk` is "512M" (silica.toml:1) and `limits.default.memory` is "512M" (default); files are kept in memory, so the first must be less than the second
+            `ports.domain` is "a.example" (silica.toml:1), below which only ports answer, and `server.allowed_hosts` is [] (default), `public_url` is "https://api.a.example:1/x" (silica.toml:2); choose another domain
+            `ports.domain` is "a.example" (silica.toml:1), below which only ports answer, and `server.allowed_hosts` is ["a.example", "x.y.a.example"] (silica.toml:2), `public_url` is not set (default); choose another domain
         "#]],
     );
     let flags = set(&[("limits.default.wall_seconds", "9999.5")]);

@@ -45,7 +45,7 @@ fn examples_in_the_default_file_can_be_used() {
     let is_example =
         |line: &&str| keys().filter_map(|key| key.example).any(|example| line.ends_with(example));
     let examples = text.lines().filter(|line| line.starts_with("# ")).filter(is_example);
-    assert_eq!(examples.count(), 14);
+    assert_eq!(examples.count(), 15);
     let used: Vec<&str> = text
         .lines()
         .map(|line| if is_example(&line) { line.trim_start_matches("# ") } else { line })

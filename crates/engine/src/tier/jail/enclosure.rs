@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 use silica_domain::Usage;
 use silica_jail::cgroup::{self, Gauge, GroupUsage, Meter};
 use silica_jail::enclosure::WRITABLE_INODES;
-use silica_jail::protocol::{Origin, ZoneReply, ZoneRequest};
+use silica_jail::protocol::{self, LocalPrefix, Origin, SocketSpec, ZoneReply, ZoneRequest};
 use tokio::sync::watch;
 
 use super::zone::{ZoneHandle, borrowed};
 use super::{command, inputs, jail_spec};
+use crate::network::{GUEST_PREFIXES_MAX, GUEST_SOCKETS_MAX, GuestPrefix, GuestSocket};
 use crate::tier::{
     CommandNumber, CommandStart, CommandStartError, CpuShare, Enclosure, EnclosureSpec,
     KernelNumber, KernelStart, Life, NewEnclosure, StartedCommand, StartedKernel, TierError,
@@ -27,6 +28,11 @@ const _: () = assert!(
     cgroup::CPU_WEIGHT_MAX == CpuShare::WEIGHT_MAX
         && cgroup::CPU_WEIGHT_DEFAULT == CpuShare::WEIGHT_NEW
         && cgroup::CPU_MILLIS_MIN == CpuShare::MILLIS_MIN
+);
+
+// The jail opens as many sockets at once as every tier.
+const _: () = assert!(
+    protocol::SOCKETS_MAX == GUEST_SOCKETS_MAX && protocol::PREFIXES_MAX == GUEST_PREFIXES_MAX
 );
 
 /// An enclosure of the zone, by its number.
@@ -146,6 +152,26 @@ impl Enclosure for JailEnclosure {
         async move { self.zone.call(request, &[]).await.map(drop) }.boxed()
     }
 
+    fn open_sockets(
+        &self,
+        sockets: &[GuestSocket],
+        prefixes: &[GuestPrefix],
+    ) -> BoxFuture<'_, Result<Vec<OwnedFd>, TierError>> {
+        let request = ZoneRequest::OpenSockets {
+            enclosure: self.number,
+            sockets: sockets.iter().copied().map(socket_spec).collect(),
+            prefixes: prefixes.iter().copied().map(local_prefix).collect(),
+        };
+        let wanted = sockets.len();
+        async move {
+            match self.zone.call(request, &[]).await? {
+                (ZoneReply::Sockets, fds) if fds.len() == wanted => Ok(fds),
+                _ => Err(wrong_reply()),
+            }
+        }
+        .boxed()
+    }
+
     fn usage(&self) -> Usage {
         self.meter.get().map(|meter| usage(meter.read())).unwrap_or_default()
     }
@@ -193,6 +219,18 @@ fn take(gauges: &[Gauge], before: GroupUsage, mut fds: Vec<OwnedFd>) -> Option<(
     // The zone sends the directory first, then one file for each gauge.
     let writable = (!fds.is_empty()).then(|| fds.remove(0))?;
     Some((writable, Meter::received(gauges, before, fds)?))
+}
+
+fn socket_spec(socket: GuestSocket) -> SocketSpec {
+    match socket {
+        GuestSocket::Stream => SocketSpec::Stream,
+        GuestSocket::Listener { address, backlog } => SocketSpec::Listener { address, backlog },
+        GuestSocket::Datagram { address } => SocketSpec::Datagram { address },
+    }
+}
+
+fn local_prefix(prefix: GuestPrefix) -> LocalPrefix {
+    LocalPrefix { address: prefix.address(), length: prefix.length() }
 }
 
 fn wrong_reply() -> TierError {

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, wait};
 
+use super::networking::NetworkUse;
 use super::numbers::{EnclosureNumber, KernelNumber, RequestNumber};
 use super::{Enclosure, EnclosureState, Kernel, Master};
 use crate::protocol::{ProcessExit, ZoneEvent, ZoneFailure, ZoneReply};
@@ -120,8 +121,13 @@ impl Master<'_> {
             let destroyers = std::mem::take(&mut enclosure.destroyers);
             // The network namespace comes first in the gate's order. There is none if making the
             // enclosure failed.
-            if let Some(network) = enclosure.namespaces.drain(..).next() {
-                self.init_pool.networks.put_back(network);
+            let network = enclosure.namespaces.drain(..).next();
+            match (enclosure.network, network) {
+                (NetworkUse::Untouched, Some(network)) => {
+                    self.init_pool.networks.put_back(network);
+                }
+                // Its addresses and routes are not those of a new one, and no counter shows it.
+                (NetworkUse::Entered | NetworkUse::Addressed, _) | (_, None) => {}
             }
             // Its other namespaces, and with them its mounts, are gone before the replies.
             drop((enclosure.namespaces, enclosure.pid_namespace, enclosure.pidfd));

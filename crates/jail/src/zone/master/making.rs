@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::networking::NetworkUse;
 use super::numbers::{EnclosureNumber, RequestNumber};
 use super::{Enclosure, EnclosureState, Master};
 use crate::cgroup::{CPU_MILLIS_MIN, CPU_WEIGHT_MAX, GroupLimits, GroupShare};
@@ -57,6 +58,7 @@ impl Master<'_> {
             pidfd: init.pidfd,
             pid_namespace: init.pid_namespace,
             namespaces: Vec::new(),
+            network: NetworkUse::Untouched,
             state: EnclosureState::Making {
                 socket: init.socket,
                 number,

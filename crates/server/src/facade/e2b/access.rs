@@ -99,7 +99,7 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 
 /// Returns the sandbox that a header names. Some clients name none when they access files; then the
 /// token identifies it.
-fn addressed(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, E2bError> {
+pub(super) fn addressed(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, E2bError> {
     let Some(id) = header(headers, SANDBOX_ID) else {
         let token = header(headers, ACCESS_TOKEN).unwrap_or_default();
         let is_meant =

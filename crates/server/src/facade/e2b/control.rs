@@ -10,12 +10,14 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware, routing};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use silica_sessions::{EndReason, LifeChange, Session, SessionError};
+use silica_domain::NetworkPolicy;
+use silica_sessions::{EndReason, LifeChange, NetworkRequest, Session, SessionError};
 use silica_store::Timestamp;
 use silica_store::sandboxes::{Filter, Order, State as SandboxState};
 
-use super::access::{ControlCaller, E2bJson, header, is_there};
+use super::access::{ControlCaller, E2bJson, addressed, header};
 use super::error::{E2bError, E2bResult, ErrorShape};
+use super::network::NetworkSettings;
 use super::sandbox::{self, CreateBody, LIFE_SECONDS, LIFE_SECONDS_V1};
 use super::{SANDBOX_ID, SANDBOX_PORT};
 use crate::app::App;
@@ -24,6 +26,7 @@ use crate::http::dialect::render_errors;
 use crate::http::json::Answer;
 use crate::http::problem::{Code, Problem};
 use crate::http::session::{self, Found, Requester};
+use crate::ports::{self, Form, PortRequest, Target};
 
 /// The most sandboxes on one page.
 const PAGE_MAX: usize = 100;
@@ -282,8 +285,11 @@ async fn update_network(
     Path(id): Path<String>,
     E2bJson(body): E2bJson<Map<String, Value>>,
 ) -> E2bResult {
-    live(&app, &caller, &id)?;
-    sandbox::check_network(&body)?;
+    let session = live(&app, &caller, &id)?;
+    let settings = NetworkSettings::parse(&body, None)?;
+    let request = settings.request(&app)?;
+    let request = request.unwrap_or_else(|| NetworkRequest::new(NetworkPolicy::none()));
+    app.sessions.set_network(&session, &request).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -338,16 +344,38 @@ async fn build(_: ControlCaller) -> E2bResult {
 }
 
 /// Returns the routes of every port of a sandbox but those of the two services.
-pub(super) fn closed_ports() -> Router<App> {
-    Router::new().route("/", routing::any(closed_port)).route("/{*path}", routing::any(closed_port))
+/// Returns the routes of every port but those of E2B's own services.
+pub(super) fn ports() -> Router<App> {
+    Router::new().route("/", routing::any(port)).route("/{*path}", routing::any(port))
 }
 
-async fn closed_port(State(app): State<App>, request: Request) -> Response {
-    let headers = request.headers();
-    let named = |name| header(headers, name).unwrap_or_default().to_owned();
-    let refusal = match is_there(&app, headers) {
-        Ok(()) => E2bError::PortClosed { sandbox: named(SANDBOX_ID), port: named(SANDBOX_PORT) },
+/// Passes a request on to a server in the sandbox, if its port is exposed.
+async fn port(State(app): State<App>, request: Request) -> Response {
+    let sandbox = header(request.headers(), SANDBOX_ID).unwrap_or_default().to_owned();
+    let port = header(request.headers(), SANDBOX_PORT).unwrap_or_default().to_owned();
+    let closed = || E2bError::PortClosed { sandbox: sandbox.clone(), port: port.clone() };
+    let found = addressed(&app, request.headers());
+    let passed = match (found, port.parse()) {
+        (Ok(session), Ok(port)) if session.exposure().contains(port) => {
+            pass_on(&app, Target { session, port }, request).await
+        }
+        (Ok(_), _) => Err(closed()),
+        (Err(refusal), _) => Err(refusal),
+    };
+    let refusal = match passed {
+        Ok(response) => return response,
+        Err(E2bError::Problem(problem)) if problem.code() == Code::PortClosed => closed(),
         Err(refusal) => refusal,
     };
     refusal.render(ErrorShape::Number)
+}
+
+async fn pass_on(app: &App, target: Target, request: Request) -> E2bResult {
+    let (parts, body) = request.into_parts();
+    let shown = ports::access::authorize(app, &parts, &target).await?;
+    let path = ports::inner_path(parts.uri.path(), parts.uri.query());
+    let path = path.ok_or_else(|| E2bError::bad("the path is not valid"))?;
+    let request = Request::from_parts(parts, body);
+    let asked = PortRequest { target, form: Form::Header, shown, path, request };
+    Ok(ports::forward(&app.kept_connections, asked).await?)
 }

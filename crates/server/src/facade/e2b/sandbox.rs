@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use silica_sessions::{SandboxRequest, Session, SessionInfo, UsageSample};
+use silica_sessions::{Audience, SandboxRequest, Session, SessionInfo, UsageSample};
 use silica_store::Timestamp;
 
 use super::error::E2bError;
+use super::network::NetworkSettings;
 use super::paths::{self, HOME};
 use crate::app::App;
 use crate::links::Purpose;
@@ -37,9 +38,9 @@ pub(super) struct CreateBody {
     env_vars: Option<BTreeMap<String, String>>,
     #[serde(default)]
     network: Map<String, Value>,
-    /// Ignored: there is no network, and older clients always send `true`.
+    /// Older clients always send `true`.
     #[serde(rename = "allow_internet_access")]
-    _allow_internet_access: Option<bool>,
+    allow_internet_access: Option<bool>,
     /// Ignored: the services inside always require a token.
     #[serde(rename = "secure")]
     _secure: Option<bool>,
@@ -49,7 +50,9 @@ pub(super) struct CreateBody {
 
 impl CreateBody {
     pub(super) fn plan(self, app: &App, life_seconds: u64) -> Result<SandboxRequest, E2bError> {
-        check_network(&self.network)?;
+        let network = NetworkSettings::parse(&self.network, self.allow_internet_access)?;
+        let exposure = network.exposure();
+        let network = network.request(app)?;
         if let Some((name, _)) = self.more.iter().find(|(_, value)| asks_for_something(value)) {
             return Err(E2bError::bad(format!("{name} is not supported by this server")));
         }
@@ -66,32 +69,20 @@ impl CreateBody {
             directory: Some(paths::guest(HOME)?),
             ttl: Some(Duration::from_secs(self.timeout.unwrap_or(life_seconds))),
             idle: Some(idle),
+            network,
+            exposure,
             ..SandboxRequest::default()
         })
     }
 }
 
 /// Whether an unknown field asks for anything.
-fn asks_for_something(value: &Value) -> bool {
+pub(super) fn asks_for_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Array(list) => !list.is_empty(),
         Value::Object(fields) => fields.values().any(asks_for_something),
         Value::Bool(true) | Value::Number(_) | Value::String(_) => true,
-    }
-}
-
-/// Refuses settings that ask for a network. Those that restrict it are fulfilled: there is none.
-pub(super) fn check_network(network: &Map<String, Value>) -> Result<(), E2bError> {
-    let fulfilled = ["denyOut"];
-    let wanted = network
-        .iter()
-        .find(|(name, value)| !fulfilled.contains(&name.as_str()) && asks_for_something(value));
-    match wanted {
-        None => Ok(()),
-        Some((name, _)) => Err(E2bError::bad(format!(
-            "network.{name} is not supported: sandboxes of this server have no network"
-        ))),
     }
 }
 
@@ -117,7 +108,7 @@ pub(super) fn access(app: &App, session: &Session) -> Value {
         "envdVersion": ENVD_VERSION,
         "envdAccessToken": app.link_key.token(Purpose::Envd, id),
         "trafficAccessToken": app.link_key.token(Purpose::Interpreter, id),
-        "domain": null,
+        "domain": app.port_authority(),
     })
 }
 
@@ -144,8 +135,9 @@ pub(super) fn detail(app: &App, session: &Session) -> Value {
     let mut value = listed(app, &session.info());
     value["envdAccessToken"] = app.link_key.token(Purpose::Envd, session.id().as_str()).into();
     value["allowInternetAccess"] = false.into();
-    value["domain"] = Value::Null;
-    value["network"] = json!({"allowPublicTraffic": false});
+    value["domain"] = app.port_authority().into();
+    let is_public = session.exposure().audience() == Audience::Public;
+    value["network"] = json!({"allowPublicTraffic": is_public});
     value["lifecycle"] = json!({"autoResume": false, "onTimeout": "kill"});
     value
 }

@@ -1,4 +1,4 @@
-//! Approvals: code that waits for a person, and decisions on it.
+//! Approvals: code and connections that wait for a person, and decisions on them.
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -81,6 +81,10 @@ pub(crate) struct DecisionBody {
     reason: Option<String>,
     /// The digest of the code that was reviewed; another digest is refused
     sha256: Option<String>,
+    /// How far the approval of a connection reaches: this connection (the default), connections of its
+    /// sandbox to this host and port, or those of all sandboxes of its key
+    #[schemars(extend("enum" = ["once", "sandbox", "key", null]))]
+    scope: Option<String>,
 }
 
 /// The longest reason.
@@ -97,7 +101,10 @@ fn word(caller: Caller, body: DecisionBody) -> Result<DecisionRequest, Problem> 
             "reason must have at most {REASON_CHARS_MAX} characters"
         )));
     }
-    Ok(DecisionRequest { by: caller.tenant, reason: body.reason, sha256: body.sha256 })
+    let scope = body.scope.map(|scope| scope.parse()).transpose();
+    let scope = scope.map_err(|error| Problem::bad(format!("scope: {error}")))?;
+    let DecisionBody { reason, sha256, .. } = body;
+    Ok(DecisionRequest { by: caller.tenant, reason, sha256, scope })
 }
 
 /// `POST /v1/approvals/{approval}/approve`

@@ -33,7 +33,7 @@ pub(crate) fn page() -> &'static str {
 }
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("Run once", "Code in, everything out, sandbox gone."),
     ("Interpret", "A prompt in, an answer out: a model writes code, which is checked and run."),
     ("Sandboxes", "Isolated places with their files, processes, limits and end."),
@@ -53,6 +53,11 @@ const TAGS: [(&str, &str); 11] = [
         "Paths are absolute or relative to `/workspace`. Files are changed in `/workspace`, \
          `/home/user` and `/tmp`, where no link is followed. Any other path can be listed and \
          read: a process in the sandbox does it, with its rights.",
+    ),
+    (
+        "Ports",
+        "Servers in a sandbox. Any method of `/v1/sandboxes/{sandbox}/ports/{port}/…` is passed on to \
+         the server that listens on that port, and its answer comes back; WebSocket works too.",
     ),
     ("Approvals", "Code that waits for a person before it runs, and decisions on it."),
     ("Account", "What a key can use, and what was done with it."),

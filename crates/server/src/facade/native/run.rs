@@ -11,6 +11,7 @@ use silica_engine::GuestPath;
 use silica_sessions::{Cell, RunEnd, RunRequest};
 use silica_store::SandboxId;
 
+use super::network::NetworkBody;
 use super::sandboxes::{content, plan};
 use super::tier::{self, TierBody};
 use super::wire::run::{Output, RunReport};
@@ -60,6 +61,8 @@ pub(crate) struct RunBody {
     timeout_seconds: Option<f64>,
     /// `strict`, `data`, `open`, or the text of a policy file
     policy: Option<String>,
+    /// The network of the sandbox; none if left out
+    network: Option<NetworkBody>,
     /// Files that are written before the code starts
     #[serde(default)]
     files: Vec<FileBody>,
@@ -128,8 +131,12 @@ pub(crate) async fn run(
     let files = body.take_files()?;
     let outputs: Result<Vec<_>, _> =
         body.outputs.iter().map(|path| GuestPath::parse(path)).collect();
+    let mut sandbox = plan(&app, body.template, &body.limits, body.env)?;
+    if let Some(network) = body.network {
+        sandbox.network = Some(network.request(&app)?);
+    }
     let request = RunRequest {
-        sandbox: plan(&app, body.template, &body.limits, body.env)?,
+        sandbox,
         code: body.code,
         filename: body.filename,
         arguments: body.arguments,

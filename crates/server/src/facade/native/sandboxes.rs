@@ -14,6 +14,7 @@ use silica_engine::Input;
 use silica_sessions::{LifeChange, SandboxRequest, SessionError};
 use silica_store::sandboxes::{Filter, State as SandboxState};
 
+use super::network::NetworkBody;
 use super::tier::{self, TierBody};
 use super::wire::sandbox::{Sandbox, SandboxList, Usage, UsageReport};
 use super::{one_of, seconds, session};
@@ -76,6 +77,8 @@ pub(crate) struct CreateSandboxBody {
     max_cells: Option<u64>,
     /// Read-only inputs
     inputs: Vec<InputBody>,
+    /// Its network; none if left out
+    network: Option<NetworkBody>,
     /// `forked` takes milliseconds, `fresh` shares nothing with another sandbox
     #[schemars(extend("default" = "forked"))]
     interpreter: InterpreterChoice,
@@ -171,9 +174,13 @@ pub(crate) async fn create(
     create.max_cells = body.max_cells;
     create.fresh = body.interpreter == InterpreterChoice::Fresh;
     create.inputs = inputs;
+    if let Some(network) = body.network {
+        create.exposure = network.exposure()?.unwrap_or_default();
+        create.network = Some(network.request(&app)?);
+    }
     let session = app.sessions.create(&caller.tenant, create).await?;
     app.metrics.stage("create", started.elapsed());
-    let sandbox = Sandbox::full(&session.info(), session.containment());
+    let sandbox = Sandbox::full(&session.info(), &session.containment());
     Ok((StatusCode::CREATED, Answer(sandbox)).into_response())
 }
 
@@ -184,7 +191,7 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     if let Ok(session) = app.sessions.find(&caller.tenant, &id) {
-        let sandbox = Sandbox::full(&session.info(), session.containment());
+        let sandbox = Sandbox::full(&session.info(), &session.containment());
         return Ok(Answer(sandbox).into_response());
     }
     let record = app.sessions.record(&caller.tenant, &id).await?;

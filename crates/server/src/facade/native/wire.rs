@@ -11,6 +11,8 @@ pub(crate) mod event;
 pub(crate) mod file;
 pub(crate) mod finding;
 pub(crate) mod interpret;
+pub(crate) mod network;
+pub(crate) mod port;
 pub(crate) mod problem;
 pub(crate) mod run;
 pub(crate) mod sandbox;

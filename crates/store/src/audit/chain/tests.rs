@@ -62,7 +62,7 @@ fn key_that_is_no_key_is_refused() {
     for content in ["", "hello", &"0".repeat(63), &"G".repeat(64), &"0".repeat(10_000)] {
         std::fs::write(data.beside("audit.key"), content).unwrap();
         let error = open(&data).unwrap_err();
-        assert!(matches!(error, StoreError::AuditKeyMalformed { .. }), "{error}");
+        assert!(matches!(error, StoreError::KeyFileMalformed { .. }), "{error}");
     }
 }
 
@@ -75,7 +75,7 @@ fn key_that_others_can_reach_is_refused() {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(data.beside("audit.key"), permissions).unwrap();
         match open(&data) {
-            Err(StoreError::AuditKeyExposed { mode: found, .. }) => {
+            Err(StoreError::KeyFileExposed { mode: found, .. }) => {
                 assert_eq!((found, fine), (mode, false));
             }
             other => assert!(other.is_ok() && fine, "{mode:o} {other:?}"),

@@ -14,16 +14,19 @@ fn meaning(code: Code) -> &'static str {
         Code::BadRequest => "malformed JSON, a missing or unknown field, a wrong type or value",
         Code::BadPath => "a path outside of the places for files",
         Code::BadLimit => "a limit outside of what the operator allows",
+        Code::BadNetwork => "a rule, limit or secret of a network that is malformed",
         Code::PromptTooLong => "a prompt longer than the operator allows",
         Code::BadRange => "a range that lies outside of the file",
         Code::Unauthorized => "no key, or none that is valid",
         Code::Forbidden => "the key is not an admin key, or may not approve",
         Code::OwnApproval => "a key may not approve what it asked for itself",
         Code::NotApprovable => "everything has to be approved here, and commands cannot be",
+        Code::NetworkNotOffered => "a network, preset or host that the operator does not offer",
         Code::WrongOrigin => "a web page of an origin, or a host name, that is not allowed",
         Code::LinkInvalid => {
             "a link that was not made here, has expired or is for the other method"
         }
+        Code::PortNotExposed => "a port that the sandbox does not expose",
         Code::NotFound => "no such route",
         Code::SandboxNotFound => "no such sandbox, or another key's",
         Code::KernelNotFound => "no such kernel in the sandbox",
@@ -33,6 +36,7 @@ fn meaning(code: Code) -> &'static str {
         Code::TemplateNotFound => "no such template on this server",
         Code::KeyNotFound => "no such key",
         Code::ApprovalNotFound => "no such approval, or another key's",
+        Code::SecretNotFound => "no such secret of this key or of the operator",
         Code::ModelNotFound => {
             "a model that is not offered here, or that the provider does not have"
         }
@@ -66,6 +70,9 @@ fn meaning(code: Code) -> &'static str {
         Code::ModelNotConfigured => "the server has no model, or no key for it",
         Code::ModelBusy => "the model's provider is overloaded; Retry-After if it said when",
         Code::ModelSlow => "the model's provider, or the whole request, took too long",
+        Code::PortClosed => "no server in the sandbox listens on the port",
+        Code::PortFailed => "the server on the port sent no valid response",
+        Code::PortSlow => "the server on the port did not respond in time",
         Code::DiskFull => "the sandbox's disk is full",
     }
 }

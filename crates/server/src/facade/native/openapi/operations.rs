@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::parts::{Operation, operation, text};
 use crate::facade::native::wire::{self, sandbox};
-use crate::facade::native::{interpret, kernels, run, sandboxes};
+use crate::facade::native::{interpret, kernels, network, run, sandboxes};
 use crate::http::problem::Code;
 
 /// Every operation, group by group.
@@ -17,12 +17,15 @@ pub(super) fn all() -> Vec<Operation> {
         ("Run once", run()),
         ("Interpret", interpret()),
         ("Sandboxes", sandboxes()),
+        ("Network", network()),
+        ("Secrets", account::secrets()),
         ("Kernels", kernels()),
         ("Cells", execution::cells()),
         ("Commands", execution::commands()),
         ("Files", files::files()),
         ("Files", files::more_files()),
         ("Files", files::links()),
+        ("Ports", files::ports()),
         ("Approvals", account::approvals()),
         ("Account", account::account()),
         ("Administration", account::administration()),
@@ -33,6 +36,9 @@ pub(super) fn all() -> Vec<Operation> {
     };
     groups.into_iter().flat_map(tagged).collect()
 }
+
+/// The errors of asking for a network.
+const NETWORK: [Code; 3] = [Code::BadNetwork, Code::NetworkNotOffered, Code::SecretNotFound];
 
 /// The errors of creating a sandbox.
 pub(super) const MAKING: [Code; 5] = [
@@ -58,6 +64,7 @@ fn run() -> Vec<Operation> {
             .answers::<wire::run::RunReport>(200, "The result")
             .answers::<wire::run::RunReport>(202, "The run, which waits for a person")
             .fails(&MAKING)
+            .fails(&NETWORK)
             .fails(&files)
             .fails(&[Code::PolicyBlocked]),
     ]
@@ -131,7 +138,8 @@ fn sandboxes() -> Vec<Operation> {
         operation("post", all, "createSandbox", "Create a sandbox")
             .body::<sandboxes::CreateSandboxBody>()
             .answers::<sandbox::Sandbox>(201, "The sandbox")
-            .fails(&MAKING),
+            .fails(&MAKING)
+            .fails(&NETWORK),
         operation("get", one, "getSandbox", "Look at a sandbox")
             .answers::<sandbox::Sandbox>(200, "The sandbox; also one that has ended"),
         operation("delete", one, "deleteSandbox", "End a sandbox").empty("Every process in it has been killed and its id is unknown; its record and its audit log stay"),
@@ -140,6 +148,33 @@ fn sandboxes() -> Vec<Operation> {
             .answers::<sandbox::Sandbox>(200, "The sandbox"),
         operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "Get its usage")
             .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
+    ]
+}
+
+fn network() -> Vec<Operation> {
+    let place = "/v1/sandboxes/{sandbox}/network";
+    let check = "/v1/sandboxes/{sandbox}/network/check";
+    let connections = "/v1/sandboxes/{sandbox}/network/connections";
+    vec![
+        operation("get", place, "getNetwork", "Look at its network")
+            .answers::<wire::network::Network>(200, "The rules in force, and whose they are"),
+        operation("put", place, "setNetwork", "Replace its network")
+            .about(
+                "Connections that the new rules do not allow are closed before the answer. Processes \
+                 that run keep their variables.",
+            )
+            .body::<network::NetworkBody>()
+            .empty("It has the new network")
+            .fails(&NETWORK)
+            .fails(&[Code::CannotCreate]),
+        operation("post", check, "checkNetwork", "Ask whether a connection would be allowed")
+            .about("Opens nothing and looks nothing up.")
+            .body::<network::CheckBody>()
+            .answers::<wire::network::NetworkCheck>(200, "What the rules say")
+            .fails(&[Code::BadNetwork]),
+        operation("get", connections, "listConnections", "List its connections")
+            .answers::<wire::network::ConnectionList>(200, "Open ones and the last that ended")
+            .fails(&[Code::CannotCreate]),
     ]
 }
 

@@ -14,7 +14,7 @@ use super::document;
 use crate::facade::limits::LimitsBody;
 use crate::facade::native::ROUTES;
 use crate::facade::native::{
-    approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+    approvals, audit, cells, commands, files, interpret, kernels, keys, ports, run, sandboxes,
 };
 use crate::http::problem::Code;
 
@@ -297,6 +297,7 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<files::DirectoryBody>("MakeDirectory", parses::<files::DirectoryBody>);
     check_request::<files::MoveBody>("MoveFile", parses::<files::MoveBody>);
     check_request::<files::LinkBody>("MakeLink", parses::<files::LinkBody>);
+    check_request::<ports::PortLinkBody>("MakePortLink", parses::<ports::PortLinkBody>);
     check_request::<keys::CreateKeyBody>("CreateKey", parses::<keys::CreateKeyBody>);
     check_request::<approvals::DecisionBody>("Word", parses::<approvals::DecisionBody>);
 }
@@ -316,7 +317,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 17);
+    assert_eq!(checked.len(), 18);
 }
 
 #[track_caller]
@@ -355,7 +356,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 23);
+    assert_eq!(examples, 25);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use silica_store::Tenant;
-use silica_store::approvals::ApprovalRecord;
+use silica_store::approvals::{ApprovalRecord, Scope, Subject};
 
 use super::Moment;
 use super::finding::Finding;
@@ -47,11 +47,19 @@ impl From<&ApprovalRecord> for CellApproval {
 pub(crate) struct ApprovalSummary {
     #[serde(flatten)]
     cell_approval: CellApproval,
+    /// What waits
+    #[schemars(extend("enum" = ["code", "network"]))]
+    kind: &'static str,
+    /// The host and port of a connection; null for code
+    connection: Option<AskedConnection>,
+    /// How far the approval of a connection reaches
+    #[schemars(extend("enum" = ["once", "sandbox", "key", null]))]
+    scope: Option<&'static str>,
     /// The key that submitted the code
     owner: String,
     /// The sandbox it is to run in
     sandbox: String,
-    /// Its cell
+    /// Its cell; for a connection the cells that ran, with commas between them
     cell: String,
     /// The policy that asks
     policy: String,
@@ -68,6 +76,9 @@ impl From<&ApprovalRecord> for ApprovalSummary {
     fn from(record: &ApprovalRecord) -> Self {
         Self {
             cell_approval: record.into(),
+            kind: record.subject.kind(),
+            connection: AskedConnection::of(&record.subject),
+            scope: record.scope.map(Scope::name),
             owner: record.tenant.as_str().to_owned(),
             sandbox: record.sandbox.as_str().to_owned(),
             cell: record.cell.clone(),
@@ -79,7 +90,26 @@ impl From<&ApprovalRecord> for ApprovalSummary {
     }
 }
 
-/// Code that waits, or waited, for the approval of a person
+/// A connection that waits, or waited, for the approval of a person
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct AskedConnection {
+    /// The host's name
+    host: String,
+    /// The port
+    port: u16,
+}
+
+impl AskedConnection {
+    fn of(subject: &Subject) -> Option<Self> {
+        match subject {
+            Subject::Code => None,
+            Subject::Network { host, port } => Some(Self { host: host.clone(), port: *port }),
+        }
+    }
+}
+
+/// Code or a connection that waits, or waited, for the approval of a person
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Approval {
     #[serde(flatten)]

@@ -14,6 +14,7 @@ use silica_sessions::{CellPhase, KernelState};
 
 use super::approval::CellApproval;
 use super::finding::{Finding, findings};
+use super::network::NetworkUse;
 use super::{Detail, Moment, millis, promised};
 use crate::facade::limits::field;
 use crate::http::long_answer::LongText;
@@ -115,6 +116,10 @@ pub(super) struct CellEnd {
     pub(super) kernel_state: &'static str,
     /// What was lost with the interpreter, and what was not
     lost: Option<String>,
+    /// What it did with the network, if its sandbox has one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NetworkUse")]
+    network: Option<NetworkUse>,
 }
 
 /// A result
@@ -357,6 +362,7 @@ impl CellEnd {
         let mut rendered = Self::new(&end.report, &end.files, detail, &end.limits, field);
         rendered.kernel_state = end.kernel.name();
         rendered.lost.clone_from(&end.lost);
+        rendered.network = end.network.as_ref().map(NetworkUse::from);
         rendered
     }
 
@@ -397,6 +403,7 @@ impl CellEnd {
             },
             kernel_state: KernelState::Ready.name(),
             lost: None,
+            network: None,
         }
     }
 }

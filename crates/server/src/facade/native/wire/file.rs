@@ -121,7 +121,7 @@ pub(crate) struct Unpacked {
     pub(crate) left_out_names: Vec<String>,
 }
 
-/// A link to a file
+/// A link to a file or a port
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Link")]
 pub(crate) struct LinkCreated {

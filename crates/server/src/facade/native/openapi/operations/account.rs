@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::facade::native::openapi::parts::{Operation, moment, operation, text};
-use crate::facade::native::wire::{account, approval, sandbox, service};
-use crate::facade::native::{approvals, keys};
+use crate::facade::native::wire::{account, approval, network, sandbox, service};
+use crate::facade::native::{approvals, keys, secrets};
 use crate::http::problem::Code;
 
 pub(super) fn approvals() -> Vec<Operation> {
@@ -32,6 +32,29 @@ pub(super) fn approvals() -> Vec<Operation> {
             .body::<approvals::DecisionBody>()
             .answers::<approval::Approval>(200, "The code does not run")
             .fails(&[Code::Forbidden, Code::AlreadyDecided, Code::Conflict]),
+    ]
+}
+
+pub(super) fn secrets() -> Vec<Operation> {
+    let one = "/v1/secrets/{name}";
+    vec![
+        operation("get", "/v1/secrets", "listSecrets", "List secrets")
+            .about("The key's own and those that the operator offers; never a value.")
+            .answers::<network::SecretList>(200, "By name"),
+        operation("get", one, "getSecret", "Look at a secret")
+            .answers::<network::Secret>(200, "Everything but its value"),
+        operation("put", one, "putSecret", "Store a secret")
+            .about(
+                "Code in sandboxes that name it sees a placeholder. The value goes over verified TLS to \
+                 its hosts alone, and comes back in no answer. Replacing it does not change sandboxes \
+                 that run.",
+            )
+            .body::<secrets::SecretBody>()
+            .answers::<network::Secret>(200, "It replaced another")
+            .answers::<network::Secret>(201, "It is stored")
+            .fails(&[Code::BadNetwork, Code::QuotaExceeded]),
+        operation("delete", one, "deleteSecret", "Delete a secret")
+            .empty("It is gone; sandboxes that run keep it until they end"),
     ]
 }
 

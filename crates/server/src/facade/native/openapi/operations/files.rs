@@ -1,10 +1,10 @@
-//! Operations on files and links.
+//! Operations on files, links and ports.
 
 use serde_json::json;
 
-use crate::facade::native::files;
 use crate::facade::native::openapi::parts::{Operation, operation, text, whole};
-use crate::facade::native::wire::file;
+use crate::facade::native::wire::{file, port};
+use crate::facade::native::{files, ports};
 use crate::http::problem::Code;
 
 const BYTES: &str = "application/octet-stream";
@@ -113,6 +113,46 @@ pub(super) fn links() -> Vec<Operation> {
     vec![
         download(operation("get", link, "readLink", "Read the file of a link")).open().fails(&lost),
         upload(operation("put", link, "writeLink", "Write the file of a link")).open().fails(&lost),
+    ]
+}
+
+pub(super) fn ports() -> Vec<Operation> {
+    vec![
+        operation(
+            "get",
+            "/v1/sandboxes/{sandbox}/ports",
+            "listPorts",
+            "List the ports that a sandbox exposes",
+        )
+        .about("Tries to connect to each, to see whether a server listens there.")
+        .answers::<port::PortList>(200, "The ports"),
+        operation(
+            "get",
+            "/v1/sandboxes/{sandbox}/ports/{port}/",
+            "getPort",
+            "Ask the server that listens on a port",
+        )
+        .about(
+            "So does any other method, and any path below this one; WebSocket works too. The answer is \
+             that of the server in the sandbox, whatever it is, with `Content-Security-Policy: \
+             sandbox`.",
+        )
+        .sends(200, "What the server answers", BYTES)
+        .fails(&[Code::PortNotExposed, Code::PortClosed, Code::PortFailed, Code::PortSlow])
+        .fails(&[Code::QuotaExceeded]),
+        operation(
+            "post",
+            "/v1/sandboxes/{sandbox}/ports/{port}/link",
+            "makePortLink",
+            "Make a link to a port that works without a key",
+        )
+        .about(
+            "With `ports.domain` configured it leads to the port's own host, where a browser gets a \
+             cookie. Without, every answer is a page of its own that runs no script.",
+        )
+        .body::<ports::PortLinkBody>()
+        .answers::<file::LinkCreated>(200, "The link")
+        .fails(&[Code::PortNotExposed]),
     ]
 }
 

@@ -1,0 +1,81 @@
+//! Paths and patterns.
+
+use super::{PathPattern, decoded_path};
+
+#[test]
+fn paths_with_two_readings_are_refused() {
+    for path in [
+        "",
+        "v1",
+        "/v1/../x",
+        "/v1/./x",
+        "/..",
+        "/.",
+        "/v1/%2e%2e/x",
+        "/v1/%2E./x",
+        "//v1",
+        "/v1//x",
+        "/v1;x",
+        "/v1/..;/x",
+        "/v1%3bx",
+        "/v1%2fx",
+        "/v1%2Fx",
+        "/v1%5cx",
+        "/v1\\x",
+        "/v1%00",
+        "/v1%0a",
+        "/v1%252e",
+        "/v1%25",
+        "/v1%",
+        "/v1%2",
+        "/v1%zz",
+        "/v1?x",
+        "/v1#x",
+        "/v1 x",
+        "/v1\tx",
+        "/é",
+    ] {
+        assert!(decoded_path(path).is_err(), "{path:?}");
+    }
+}
+
+#[test]
+fn paths_are_compared_decoded() {
+    for (path, decoded) in [
+        ("/", "/"),
+        ("/v1/", "/v1/"),
+        ("/v1/a.b", "/v1/a.b"),
+        ("/v1/...", "/v1/..."),
+        ("/%76%31/x", "/v1/x"),
+        ("/a%20b", "/a b"),
+        ("/%C3%A9", "/é"),
+    ] {
+        assert_eq!(decoded_path(path).unwrap(), decoded.as_bytes(), "{path}");
+    }
+}
+
+#[test]
+fn star_stands_for_any_bytes() {
+    let matches = |pattern: &str, path: &str| {
+        pattern.parse::<PathPattern>().unwrap().matches(path.as_bytes())
+    };
+    assert!(matches("/v1/*", "/v1/a/b"));
+    assert!(matches("/v1/*", "/v1/"));
+    assert!(!matches("/v1/*", "/v1"));
+    assert!(!matches("/v1/*", "/v10/a"));
+    assert!(matches("/repos/*/issues", "/repos/a/b/issues"));
+    assert!(!matches("/repos/*/issues", "/repos/a/issues/1"));
+    assert!(matches("/*a*b*", "/xxaxxbxx"));
+    assert!(!matches("/*a*b", "/xxaxx"));
+    assert!(matches("/x", "/x") && !matches("/x", "/xy"));
+    let hostile = "/".to_owned() + &"a".repeat(20_000);
+    assert!(!matches("/*a*a*a*a*a*a*a*b", &hostile));
+}
+
+#[test]
+fn patterns_that_cannot_match_are_refused() {
+    for pattern in ["", "v1", "/v1/%2f", "/v1?x=1", "/a/../b", "/a;b", "/a\\b", "/a\n"] {
+        assert!(pattern.parse::<PathPattern>().is_err(), "{pattern:?}");
+    }
+    assert!(("/".to_owned() + &"a".repeat(256)).parse::<PathPattern>().is_err());
+}

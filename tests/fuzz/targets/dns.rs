@@ -1,0 +1,6 @@
+//! DNS packets of guests.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| silica_egress::fuzzing::dns(data));

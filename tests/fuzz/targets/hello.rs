@@ -1,0 +1,6 @@
+//! TLS hellos of guests.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| silica_egress::fuzzing::hello(data));
