@@ -174,7 +174,7 @@ def test_refusals_of_the_control_plane():
     check(control("POST", "/v2/sandboxes", '{"templateID":"nowhere"}'), 404)
     check(control("POST", "/v2/sandboxes", "not json"), 400)
     for field in ('"autoPause":true', '"network":{"allowOut":["1.1.1.1"]}', '"volumeMounts":[{"name":"a","path":"/b"}]',
-                  '"mcp":{"x":{}, "y":1}', '"network":{"allowPublicTraffic":true}', '"unheard":"of"', '"timeout":99999999'):  # fmt: skip
+                  '"mcp":{"x":{}, "y":1}', '"network":{"allowPublicTraffic":"yes"}', '"unheard":"of"', '"timeout":99999999'):  # fmt: skip
         check(control("POST", "/v2/sandboxes", f'{{"templateID":"base",{field}}}'), 400)
     check(control("POST", "/v3/templates", "{}"), 501)
     check(control("GET", "/templates/aliases/nowhere"), 404)
