@@ -4,7 +4,9 @@
 
 mod ask;
 mod clients;
+mod corporate;
 mod dns;
+mod flood;
 mod hostile;
 mod http;
 mod intercept;

@@ -241,3 +241,67 @@ async fn tokens_of_models_are_counted() {
     let tokens = silent.recorder.wait(&silent.recorder.tokens, |_| true).await;
     assert_eq!((tokens.prompt, tokens.completion, tokens.estimated), (20, 100, true));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn value_in_frames_and_trailers_does_not_come_back() {
+    let acceptor = far::FarAuthority::shared().server(HOST, &["h2"]);
+    let (listener, address) = far::listen(443).await;
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let stream = acceptor.accept(stream).await.unwrap();
+                let service =
+                    hyper::service::service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+                        let value = request.headers()["x-key"].to_str().unwrap().to_owned();
+                        async move { Ok::<_, std::convert::Infallible>(in_frames(&value)) }
+                    });
+                let executor = hyper_util::rt::TokioExecutor::new();
+                let server = hyper::server::conn::http2::Builder::new(executor);
+                let _ =
+                    server.serve_connection(hyper_util::rt::TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    let rig = Rig::start(Plan {
+        allow: vec![with_secret()],
+        hosts: vec![(HOST, address)],
+        secrets: vec![secret(&[SecretPlace::Header])],
+        ..Plan::default()
+    })
+    .await;
+    let stream = crate::intercept::connect(&rig, &["h2"]).await;
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, driver) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+    tokio::spawn(driver);
+    let request = hyper::Request::get("https://api.example.com/").header("x-key", PLACEHOLDER);
+    let request = request.body(Full::new(Bytes::new())).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let collected = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+    let trailers = collected.trailers().cloned().unwrap();
+    assert_eq!(trailers["x-trailer"], PLACEHOLDER);
+    let body = String::from_utf8(collected.to_bytes().to_vec()).unwrap();
+    assert_eq!(body, format!("<{PLACEHOLDER}>").repeat(VALUE.len()));
+}
+
+/// Answers with the value once for each place at which two frames can divide it, and in trailers.
+fn in_frames(
+    value: &str,
+) -> Response<http_body_util::StreamBody<impl futures_util::Stream<Item = Frames> + use<>>> {
+    let mut frames = Vec::new();
+    for at in 0..value.len() {
+        let whole = format!("<{value}>");
+        let (left, right) = whole.split_at(at + 1);
+        for part in [left, right] {
+            frames.push(Ok(hyper::body::Frame::data(Bytes::from(part.to_owned()))));
+        }
+    }
+    let mut trailers = hyper::HeaderMap::new();
+    trailers.insert("x-trailer", value.parse().unwrap());
+    frames.push(Ok(hyper::body::Frame::trailers(trailers)));
+    Response::new(http_body_util::StreamBody::new(futures_util::stream::iter(frames)))
+}
+
+type Frames = Result<hyper::body::Frame<Bytes>, std::convert::Infallible>;
