@@ -175,6 +175,9 @@ pub enum NameVerdict {
 /// The ports of a network without rules, and of a host about which a person is asked.
 const OPEN_PORTS: [u16; 2] = [80, 443];
 
+/// The most ports of one name that are opened.
+const NAME_PORTS_MAX: usize = 64;
+
 /// All policies over one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectivePolicy {
@@ -236,6 +239,7 @@ impl EffectivePolicy {
         );
         ports.sort_unstable();
         ports.dedup();
+        ports.truncate(NAME_PORTS_MAX);
         let mut denial = PolicyDenial::HostNotAllowed(PolicyOrigin::Sandbox);
         let mut open = Vec::new();
         for port in ports {

@@ -264,7 +264,7 @@ async fn carry_tls(
             return Err((Some(stream), Refusal::forbidden("hello_differs", why)));
         }
         if tls.grant.intercept {
-            let intercepted = Intercepted { name, grant: tls.grant, closing: tls.closing };
+            let intercepted = Intercepted { name, closing: tls.closing };
             let served = intercept::serve(sandbox, stream, open, intercepted, bytes);
             return served.await.map_err(|refusal| (None, refusal));
         }
