@@ -86,7 +86,8 @@ fn take(sandbox: &Arc<Sandbox>, stream: TcpStream, role: Role) {
         Ok(_) => return tunnel::reset(stream),
         Err(used_up) => {
             let refusal = Refusal::limit(used_up.0);
-            sandbox.deny("", 0, ConnectionKind::Tcp, &refusal);
+            // The name is not looked for: there may be very many of these.
+            sandbox.deny("*", 0, ConnectionKind::Tcp, &refusal);
             return tunnel::reset(stream);
         }
     };

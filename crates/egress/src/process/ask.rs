@@ -168,7 +168,6 @@ async fn ask(
                 sandbox.approve(NetworkApproval { name: name.clone(), port });
                 Ok(None)
             }
-            HostAnswer::Deny if Instant::now() >= deadline => Err(undecided(approval)),
             HostAnswer::Deny => {
                 let message = "a person did not allow it";
                 Err(Refusal { approval, ..Refusal::forbidden("not_approved", message) })

@@ -84,7 +84,8 @@ async fn handle(
         }
         Err((port, refusal)) => {
             if refusal.by_rule {
-                sandbox.deny(&said, port, ConnectionKind::Proxy, &refusal);
+                let host = said.rsplit_once(':').map_or(said.as_str(), |(host, _)| host);
+                sandbox.deny(host, port, ConnectionKind::Proxy, &refusal);
             }
             Ok(refusal.response())
         }
