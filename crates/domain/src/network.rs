@@ -12,15 +12,16 @@ mod path;
 mod policy;
 mod rule;
 mod text;
+mod verdict;
 
 pub use address::{Cidr, OwnAddresses, denied_range};
 pub use error::NetworkError;
-pub use layers::{
-    EffectivePolicy, Grant, NameVerdict, NetworkApproval, NetworkVerdict, PolicyDenial,
-    PolicyLayer, PolicyOrigin,
-};
+pub use layers::EffectivePolicy;
 pub use limits::NetworkLimits;
 pub use name::{DnsName, HostPattern, NetworkHost};
 pub use path::{PathPattern, decoded_path};
 pub use policy::{NetworkMode, NetworkPolicy};
 pub use rule::{DenyRule, NetworkRule, RuleDraft, RuleProtocol, RuleTarget};
+pub use verdict::{
+    Grant, NameVerdict, NetworkApproval, NetworkVerdict, PolicyDenial, PolicyLayer, PolicyOrigin,
+};

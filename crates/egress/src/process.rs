@@ -7,6 +7,7 @@
 mod accept;
 mod ask;
 mod budget;
+mod carry;
 mod connection;
 mod denials;
 mod dial;
@@ -14,7 +15,9 @@ mod dns;
 mod hello;
 mod http;
 mod intercept;
+mod listeners;
 mod lockdown;
+mod lookup;
 mod names;
 mod parent;
 mod proxy;

@@ -12,8 +12,8 @@ use silica_domain::{DnsName, HostPattern};
 /// The shortest value: a shorter one would be found by chance when answers are searched for it.
 const VALUE_BYTES_MIN: usize = 8;
 
-/// The longest value, the size of a header of its own.
-const VALUE_BYTES_MAX: usize = 16 * 1024;
+/// The longest value: every answer is searched for it.
+const VALUE_BYTES_MAX: usize = 4 * 1024;
 
 /// What is wrong with a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,6 +11,12 @@ use std::str::FromStr;
 
 use super::error::{NetworkError, excerpt};
 
+/// The longest path that is compared with patterns.
+const PATH_BYTES_MAX: usize = 8192;
+
+/// The most stars of a pattern.
+const STARS_MAX: usize = 8;
+
 /// The longest pattern.
 const PATTERN_BYTES_MAX: usize = 256;
 
@@ -20,8 +26,8 @@ pub struct PathPattern(String);
 
 impl PathPattern {
     /// Tells whether a path from [`decoded_path`] is meant.
-    pub fn matches(&self, path: &[u8]) -> bool {
-        glob(self.0.as_bytes(), path)
+    pub fn matches(&self, path: &str) -> bool {
+        glob(&self.0, path)
     }
 
     /// Returns the pattern's text.
@@ -50,6 +56,9 @@ impl FromStr for PathPattern {
         if text.contains(['%', '?', '#', '\\', ';']) || text.chars().any(char::is_control) {
             return refuse("it has a character that no decoded path has");
         }
+        if text.matches('*').count() > STARS_MAX {
+            return refuse("it has more than 8 stars");
+        }
         if text.split('/').skip(1).any(|segment| segment == "." || segment == "..") {
             return refuse("it has a segment of dots");
         }
@@ -57,35 +66,36 @@ impl FromStr for PathPattern {
     }
 }
 
-/// Compares by the last `*` alone, so the time is at most the product of both lengths.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let mut at = 0;
-    let mut position = 0;
-    let mut star: Option<(usize, usize)> = None;
-    while position < text.len() {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, position));
-            at += 1;
-        } else if pattern.get(at) == Some(&text[position]) {
-            at += 1;
-            position += 1;
-        } else if let Some((star_at, matched)) = star {
-            at = star_at + 1;
-            position = matched + 1;
-            star = Some((star_at, matched + 1));
-        } else {
-            return false;
+/// Finds the pieces between stars one after the other, each as early as possible. The time is
+/// linear in the path for each piece, whatever pattern and path are.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let Some((middle, last)) = rest.rsplit_once('*') else {
+        return text.ends_with(rest);
+    };
+    for piece in middle.split('*') {
+        match text.find(piece) {
+            Some(at) => text = &text[at + piece.len()..],
+            None => return false,
         }
     }
-    pattern[at..].iter().all(|&byte| byte == b'*')
+    text.ends_with(last)
 }
 
 /// Decodes the path of a request, without its query, for comparison with patterns.
 ///
 /// Refused are forms on which servers disagree: encoded separators, NUL and percent signs, `\`,
-/// `;`, empty segments and segments of dots.
-pub fn decoded_path(path: &str) -> Result<Vec<u8>, NetworkError> {
+/// `;`, empty segments and segments of dots, and what is not UTF-8.
+pub fn decoded_path(path: &str) -> Result<String, NetworkError> {
     let refuse = |why| Err(NetworkError::Path(why));
+    if path.len() > PATH_BYTES_MAX {
+        return refuse("it has more than 8192 bytes");
+    }
     if !path.starts_with('/') {
         return refuse("it does not begin with `/`");
     }
@@ -113,12 +123,15 @@ pub fn decoded_path(path: &str) -> Result<Vec<u8>, NetworkError> {
         };
         decoded.push(plain);
     }
-    let segments = decoded[1..].split(|&byte| byte == b'/');
+    let Ok(decoded) = String::from_utf8(decoded) else {
+        return refuse("it is not UTF-8 when decoded");
+    };
+    let segments = decoded[1..].split('/');
     let last = segments.clone().count() - 1;
     for (index, segment) in segments.enumerate() {
         match segment {
-            b"." | b".." => return refuse("it has a segment of dots"),
-            b"" if index != last => return refuse("it has an empty segment"),
+            "." | ".." => return refuse("it has a segment of dots"),
+            "" if index != last => return refuse("it has an empty segment"),
             _ => {}
         }
     }

@@ -8,6 +8,9 @@ use super::rule::{DenyRule, NetworkRule, at_most};
 /// The most rules of one list.
 const RULES_MAX: usize = 256;
 
+/// The most patterns of paths of all rules: each may be compared with every request.
+const PATHS_MAX: usize = 1024;
+
 /// How much of the network there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NetworkMode {
@@ -60,6 +63,8 @@ impl NetworkPolicy {
     ) -> Result<Self, NetworkError> {
         at_most("rules of `allow`", allow.len(), RULES_MAX)?;
         at_most("rules of `deny`", deny.len(), RULES_MAX)?;
+        let paths = allow.iter().map(NetworkRule::path_count).sum();
+        at_most("patterns of paths", paths, PATHS_MAX)?;
         Ok(Self { mode, allow, deny, ask })
     }
 

@@ -228,6 +228,11 @@ impl NetworkRule {
         !(self.methods.is_empty() && self.paths.is_empty() && self.secrets.is_empty())
     }
 
+    /// Returns how many patterns of paths the rule has.
+    pub(super) fn path_count(&self) -> usize {
+        self.paths.len()
+    }
+
     /// Tells whether the rule has patterns of paths.
     pub(super) fn has_paths(&self) -> bool {
         !self.paths.is_empty()
@@ -241,7 +246,7 @@ impl NetworkRule {
         self.methods.is_empty() || self.methods.iter().any(|allowed| allowed == method)
     }
 
-    pub(super) fn matches_path(&self, decoded: &[u8]) -> bool {
+    pub(super) fn matches_path(&self, decoded: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(decoded))
     }
 }

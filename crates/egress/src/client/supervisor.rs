@@ -260,12 +260,13 @@ async fn ask(shared: Arc<Shared>, link: Arc<Link>, question: u64, text: NetworkQ
         Ok(pending) => {
             tell(AnswerShape::Pending(pending.approval)).await;
             let patience = shared.options.settings.ask_timeout;
-            let answer = tokio::time::timeout(patience, pending.answer).await;
-            let answer = answer.unwrap_or(HostAnswer::Deny);
-            if matches!(answer, HostAnswer::AllowForSandbox | HostAnswer::AllowForKey) {
-                keep_approval(&shared, &subject);
+            // The process counts the same time and refuses by itself.
+            if let Ok(answer) = tokio::time::timeout(patience, pending.answer).await {
+                if matches!(answer, HostAnswer::AllowForSandbox | HostAnswer::AllowForKey) {
+                    keep_approval(&shared, &subject);
+                }
+                tell(AnswerShape::Decided(answer)).await;
             }
-            tell(AnswerShape::Decided(answer)).await;
         }
         Err(refused) => tell(AnswerShape::Refused(refused.0)).await,
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use silica_domain::{
-    DnsName, Grant, NetworkApproval, NetworkHost, NetworkVerdict, PolicyOrigin, RuleProtocol,
+    DnsName, EffectivePolicy, Grant, NetworkApproval, NetworkHost, NetworkVerdict,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -163,12 +163,11 @@ async fn ask(
             AnswerShape::Decided(decided) => decided,
         };
         return match decided {
-            HostAnswer::AllowOnce => Ok(Some(once(name, port))),
+            HostAnswer::AllowOnce => once(sandbox, name, port, request).map(Some),
             HostAnswer::AllowForSandbox | HostAnswer::AllowForKey => {
                 sandbox.approve(NetworkApproval { name: name.clone(), port });
                 Ok(None)
             }
-            HostAnswer::Deny if Instant::now() >= deadline => Err(undecided(approval)),
             HostAnswer::Deny => {
                 let message = "a person did not allow it";
                 Err(Refusal { approval, ..Refusal::forbidden("not_approved", message) })
@@ -177,20 +176,23 @@ async fn ask(
     }
 }
 
-fn once(name: &DnsName, port: u16) -> Leave {
-    let protocol = match port {
-        443 => RuleProtocol::Tls,
-        80 => RuleProtocol::Http,
-        _ => RuleProtocol::Tcp,
+/// Returns the leave of a person for one connection, within what the operator's rules say.
+pub(super) fn once(
+    sandbox: &Sandbox,
+    name: &DnsName,
+    port: u16,
+    request: Option<RequestLine<'_>>,
+) -> Result<Leave, Refusal> {
+    let mut policy = EffectivePolicy::clone(&sandbox.policy());
+    policy.approve(NetworkApproval { name: name.clone(), port });
+    let host = NetworkHost::Name(name.clone());
+    let verdict = match request {
+        Some(line) => policy.decide_request(&host, port, line.method, line.path),
+        None => policy.decide_connection(&host, port),
     };
-    let grant = Grant {
-        origin: PolicyOrigin::Approval,
-        index: None,
-        rule: format!("approval of {name}:{port}, once"),
-        protocol,
-        intercept: false,
-        secrets: Vec::new(),
-        websocket: true,
-    };
-    Leave { grant, once: true }
+    match verdict {
+        NetworkVerdict::Allowed(grant) => Ok(Leave { grant, once: true }),
+        NetworkVerdict::Denied(denial) => Err(denial.into()),
+        NetworkVerdict::Ask => Err(undecided(None)),
+    }
 }

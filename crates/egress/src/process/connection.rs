@@ -20,11 +20,12 @@ use crate::wire::Report;
 /// How many connections that ended are kept.
 const ENDED_MAX: usize = 1000;
 
-/// How many requests of a connection are kept.
+/// How many requests of a connection are reported, and how many are kept when it has ended.
 const REQUESTS_MAX: usize = 32;
+const REQUESTS_KEPT: usize = 2;
 
 /// The longest path in a record.
-const PATH_BYTES_MAX: usize = 512;
+const PATH_BYTES_MAX: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Connections {
@@ -133,7 +134,10 @@ impl Drop for OpenConnection {
             if ended.len() >= ENDED_MAX {
                 ended.pop_front();
             }
-            ended.push_back(record.clone());
+            let mut kept = record.clone();
+            kept.requests.truncate(REQUESTS_KEPT);
+            kept.requests.shrink_to_fit();
+            ended.push_back(kept);
         }
         let report = Report::Finished { sandbox: self.sandbox.number, record: Box::new(record) };
         self.sandbox.world.parent.report(report);

@@ -74,9 +74,14 @@ impl Resolver {
             return Ok(addresses.clone());
         }
         let failed = |why| Refusal::upstream("name_not_resolved", format!("{name}: {why}"));
+        let listed = listed_addresses(name);
         let look_up = async {
+            if !listed.is_empty() {
+                return Ok(listed);
+            }
             let _slot = self.slots.acquire().await;
-            // A dot at the end keeps the host's search domains away from the name.
+            // A dot at the end keeps the host's search domains away from the name, and the host's
+            // own list of names too, which was read before.
             tokio::net::lookup_host((format!("{name}."), 0)).await.map(|found| {
                 let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
                 addresses.sort_unstable_by_key(IpAddr::is_ipv6);
@@ -226,6 +231,23 @@ async fn proxy_status(stream: &mut TcpStream) -> std::io::Result<u16> {
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
     let is_http = text.starts_with("HTTP/1.");
     status.filter(|_| is_http).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+}
+
+/// Returns the addresses of a name in the host's own list.
+fn listed_addresses(name: &DnsName) -> Vec<IpAddr> {
+    // A list that cannot be read names no host.
+    let list = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    addresses_in(&list, name)
+}
+
+/// Reads lines of an address, names and a comment.
+fn addresses_in(list: &str, name: &DnsName) -> Vec<IpAddr> {
+    let address = |line: &str| {
+        let mut fields = line.split('#').next()?.split_whitespace();
+        let address = fields.next()?.parse().ok()?;
+        fields.any(|field| field.eq_ignore_ascii_case(name.as_str())).then_some(address)
+    };
+    list.lines().filter_map(address).collect()
 }
 
 /// Returns the addresses of this machine's interfaces.

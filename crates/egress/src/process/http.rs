@@ -19,7 +19,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use silica_domain::{Grant, NetworkHost, RuleProtocol};
+use silica_domain::{NetworkHost, RuleProtocol};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
 
@@ -77,8 +77,6 @@ struct Switched {
 /// A host of a guest's connection.
 struct Target {
     open: Arc<OpenConnection>,
-    /// What the first request was allowed by.
-    grant: Grant,
     idle: Mutex<Vec<Sender>>,
     slots: Semaphore,
     /// Whether a connection to the far side was opened.
@@ -102,12 +100,11 @@ impl HttpConnection {
     pub(super) fn intercepted(
         sandbox: &Arc<Sandbox>,
         open: &Arc<OpenConnection>,
-        grant: Grant,
         closing: Arc<Notify>,
     ) -> Self {
         let connection = open.connection();
         let fixed = (connection.host.clone(), connection.port);
-        let target = Target::new(Arc::clone(open), grant);
+        let target = Target::new(Arc::clone(open));
         let targets = HashMap::from([(fixed.clone(), Arc::new(target))]);
         Self {
             sandbox: Arc::clone(sandbox),
@@ -121,10 +118,9 @@ impl HttpConnection {
 }
 
 impl Target {
-    fn new(open: Arc<OpenConnection>, grant: Grant) -> Self {
+    fn new(open: Arc<OpenConnection>) -> Self {
         Self {
             open,
-            grant,
             idle: Mutex::default(),
             slots: Semaphore::new(UPSTREAMS_MAX),
             dialled: AtomicBool::new(false),
@@ -289,10 +285,9 @@ impl HttpConnection {
         // A connection that a person allowed once keeps that leave, within what is forbidden.
         if let Some(target) = known
             && target.open.connection().once.load(Ordering::Relaxed)
-            && self.sandbox.policy().decide_request(host, port, line.method, line.path)
-                == silica_domain::NetworkVerdict::Ask
+            && let NetworkHost::Name(name) = host
         {
-            return Ok(Leave { grant: target.grant.clone(), once: true });
+            return ask::once(&self.sandbox, name, port, Some(line));
         }
         ask::decide(&self.sandbox, host, port, Some(line)).await
     }
@@ -315,7 +310,7 @@ impl HttpConnection {
         };
         let open = Arc::new(OpenConnection::new(&self.sandbox, opening, &leave.grant));
         open.connection().once.store(leave.once, Ordering::Relaxed);
-        let target = Arc::new(Target::new(open, leave.grant.clone()));
+        let target = Arc::new(Target::new(open));
         targets.insert(key, Arc::clone(&target));
         Ok(target)
     }

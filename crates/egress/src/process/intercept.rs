@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use silica_domain::{DnsName, Grant};
+use silica_domain::DnsName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -39,8 +39,7 @@ pub(super) async fn serve(
         .map_err(|_| Refusal::forbidden("not_tls", "the handshake took too long"))?
         .map_err(|error| Refusal::forbidden("not_tls", format!("the handshake failed: {error}")))?;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let context =
-        HttpConnection::intercepted(sandbox, open, intercepted.grant, intercepted.closing);
+    let context = HttpConnection::intercepted(sandbox, open, intercepted.closing);
     if is_http2 {
         http::serve_http2(Arc::new(context), stream).await;
     } else {
@@ -52,7 +51,6 @@ pub(super) async fn serve(
 /// What is intercepted.
 pub(super) struct Intercepted<'connection> {
     pub(super) name: &'connection DnsName,
-    pub(super) grant: Grant,
     pub(super) closing: Arc<Notify>,
 }
 

@@ -8,6 +8,7 @@ use landlock::{
 };
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 /// What the host's resolver reads: its settings, its libraries, the answers of local services.
 const READABLE: [&str; 9] = [
@@ -31,7 +32,56 @@ pub(super) fn apply() -> io::Result<()> {
     keep_out_of_swap();
     raise_open_files();
     restrict_files().map_err(io::Error::other)?;
-    drop_capabilities()
+    drop_capabilities()?;
+    refuse_calls().map_err(io::Error::other)
+}
+
+/// System calls by which a process that went wrong would become more than it is. A list of what is
+/// refused, not of what is allowed: the host's resolver loads modules that make calls of their own.
+const REFUSED_CALLS: [i64; 34] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_kill,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_memfd_create,
+    libc::SYS_reboot,
+];
+
+/// Refuses calls for good, with an error that a library copes with.
+fn refuse_calls() -> Result<(), seccompiler::Error> {
+    let rules = REFUSED_CALLS.into_iter().map(|call| (call, Vec::new())).collect();
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, TargetArch::x86_64)?;
+    let program: BpfProgram = filter.try_into()?;
+    seccompiler::apply_filter(&program)
 }
 
 /// Keeps secrets out of swap, if this user may lock any amount of memory. With a limit, a later

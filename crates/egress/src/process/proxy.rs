@@ -15,9 +15,9 @@ use silica_domain::{NetworkHost, RuleProtocol};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::accept;
 use super::ask::{self, Leave};
 use super::budget::ConnectionPlace;
+use super::carry;
 use super::dial;
 use super::http::{self, HttpConnection, ProxyBody};
 use super::intercept::Prefixed;
@@ -57,7 +57,7 @@ pub(super) async fn serve(sandbox: Arc<Sandbox>, stream: TcpStream, _place: Conn
         switched.carry_switched().await;
         let tunnel = lock(&tunnel).take();
         if let Some(tunnel) = tunnel {
-            carry(&sandbox, tunnel, closing).await;
+            carry_tunnel(&sandbox, tunnel, closing).await;
         }
     };
     tokio::select! {
@@ -84,7 +84,8 @@ async fn handle(
         }
         Err((port, refusal)) => {
             if refusal.by_rule {
-                sandbox.deny(&said, port, ConnectionKind::Proxy, &refusal);
+                let host = said.rsplit_once(':').map_or(said.as_str(), |(host, _)| host);
+                sandbox.deny(host, port, ConnectionKind::Proxy, &refusal);
             }
             Ok(refusal.response())
         }
@@ -103,7 +104,7 @@ async fn allow_tunnel(
     Ok((host, port, leave))
 }
 
-async fn carry(sandbox: &Arc<Sandbox>, tunnel: Tunnel, closing: Arc<Notify>) {
+async fn carry_tunnel(sandbox: &Arc<Sandbox>, tunnel: Tunnel, closing: Arc<Notify>) {
     let Tunnel { host, port, leave, upgrade } = tunnel;
     let Ok(upgraded) = upgrade.await else {
         return;
@@ -117,8 +118,8 @@ async fn carry(sandbox: &Arc<Sandbox>, tunnel: Tunnel, closing: Arc<Notify>) {
         let stream = Prefixed::new(stream, first);
         http::serve_plain(sandbox, stream, host, port, closing).await;
     } else {
-        let request = accept::Request { host, port, closing };
-        accept::carry(sandbox, stream, request, leave, first).await;
+        let request = carry::Request { host, port, closing };
+        carry::carry(sandbox, stream, request, leave, first).await;
     }
 }
 

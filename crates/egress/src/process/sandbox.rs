@@ -114,7 +114,7 @@ impl Sandbox {
                 connection.end(&refusal);
             }
         }
-        super::accept::open_ranges(self);
+        super::listeners::open_ranges(self);
     }
 
     /// Runs a task until it or the sandbox ends.

@@ -61,6 +61,7 @@ async fn question_without_an_answer_fails_in_time_and_names_the_approval() {
     let answer = get(&rig, "/a");
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains(r#""approval":"approval-1""#), "{answer}");
+    assert!(answer.contains("not_decided"), "{answer}");
     let waited = started.elapsed();
     assert!(waited > Duration::from_millis(1500) && waited < Duration::from_secs(4), "{waited:?}");
     assert_eq!(site.connections(), 0);

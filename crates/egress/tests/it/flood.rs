@@ -52,7 +52,7 @@ async fn flooding_guest_does_not_stop_its_neighbour() {
                 // A reader that does not read, with as much sent to it as it takes.
                 if let Ok(mut stream) = std::net::TcpStream::connect(address) {
                     stream.set_nonblocking(true).unwrap();
-                    let _ = stream.write(&[0; 64 * 1024]);
+                    let _ = stream.write(&vec![0; 64 * 1024]);
                     kept.push(stream);
                 }
                 if number % 500 == 0 {

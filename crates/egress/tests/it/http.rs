@@ -197,6 +197,8 @@ async fn connect_takes_one_form_of_a_host() {
         assert_eq!(std::str::from_utf8(&answer[9..]), Ok(status), "{target:?}");
     }
     assert_eq!(site.connections(), 0);
+    let denial = rig.recorder.denial("evil.test").await;
+    assert_eq!((denial.port, denial.code.as_str()), (443, "host_not_allowed"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -143,6 +143,7 @@ async fn process_cannot_write_files_and_is_not_dumpable() {
     assert_eq!(field("CapEff:"), "0000000000000000");
     assert_eq!(field("CapPrm:"), "0000000000000000");
     assert_eq!(field("NoNewPrivs:"), "1");
+    assert_eq!(field("Seccomp:"), "2");
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert!(core.split_whitespace().nth(4) == Some("0"), "{core}");

@@ -101,3 +101,28 @@ async fn other_addresses_are_unreachable() {
         assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{address}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_looked_up_by_the_hosts_resolver() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"reached").unwrap();
+    });
+    let mut plan = Plan {
+        allow: vec![rule("localhost", port, "tcp"), rule("none.invalid", 443, "tls")],
+        ..Plan::default()
+    };
+    // The name may have both addresses, and all of them must be allowed.
+    plan.settings.private_allowed.push("::1".parse().unwrap());
+    let rig = Rig::start(plan).await;
+    let mut stream = rig.guest.connect_name("localhost", port).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "reached");
+    let request =
+        b"CONNECT none.invalid:443 HTTP/1.1\r\nHost: none.invalid:443\r\nConnection: close\r\n\r\n";
+    let answer = rig.guest.proxy(request);
+    assert!(answer.starts_with("HTTP/1.1 502") && answer.contains("name_not_resolved"), "{answer}");
+}

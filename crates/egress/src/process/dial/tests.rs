@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{interface_addresses, local_v4, local_v6};
+use super::{addresses_in, interface_addresses, local_v4, local_v6};
 
 #[test]
 fn tables_of_the_kernel_are_read() {
@@ -17,4 +17,13 @@ fn tables_of_the_kernel_are_read() {
 #[test]
 fn loopback_is_an_interface_of_this_machine() {
     assert!(interface_addresses().contains(&"127.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn hosts_own_list_is_read() {
+    let list =
+        "# names\n10.0.0.1 db.example DB # 10.0.0.9 db.example\n::1\tdb.example\nx db.example\n";
+    let addresses = addresses_in(list, &"db.example".parse().unwrap());
+    assert_eq!(addresses, ["10.0.0.1".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]);
+    assert_eq!(addresses_in(list, &"example".parse().unwrap()), Vec::<IpAddr>::new());
 }
