@@ -245,7 +245,8 @@ impl EffectivePolicy {
             PolicyDenial::HostNotAllowed(PolicyOrigin::Sandbox)
                 | PolicyDenial::PortNotAllowed(PolicyOrigin::Sandbox)
         );
-        if !approved && !(self.asks() && unknown) {
+        let asks = self.asks() && unknown;
+        if !approved && !asks {
             return NetworkVerdict::Denied(denial);
         }
         if let Some(leave) = outer.iter().find(|leave| !leave.covers(protocol)) {
