@@ -7,6 +7,7 @@ mod config;
 mod first_start;
 mod install;
 mod keys;
+mod network;
 mod program;
 mod repl;
 mod run;

@@ -33,14 +33,21 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Show the code of an approval and the findings about it
+    /// Show what an approval is about: code and the findings about it, or a host
     Show {
         /// The id, as in the list
         id: String,
     },
-    /// Approve code, which then runs
-    Approve(DecisionArgs),
-    /// Deny code, which then never runs
+    /// Approve code, which then runs, or a connection, which is then made
+    Approve {
+        #[command(flatten)]
+        decision: DecisionArgs,
+        /// How far the approval of a connection reaches: once, to the sandbox or to all sandboxes of the
+        /// key [default: once]
+        #[arg(long, value_name = "SCOPE", value_parser = ["once", "sandbox", "key"])]
+        scope: Option<String>,
+    },
+    /// Deny code or a connection
     Deny(DecisionArgs),
 }
 
@@ -66,8 +73,10 @@ pub(crate) fn run(arguments: ApprovalsArgs) -> Result<i32> {
         match arguments.action {
             Action::List { all, json } => list(&client, all, json).await?,
             Action::Show { id } => show_one(&client, &id).await?,
-            Action::Approve(decision) => decide(&client, "approve", decision).await?,
-            Action::Deny(decision) => decide(&client, "deny", decision).await?,
+            Action::Approve { decision, scope } => {
+                decide(&client, "approve", decision, scope).await?;
+            }
+            Action::Deny(decision) => decide(&client, "deny", decision, None).await?,
         }
         Ok(0)
     })
@@ -81,27 +90,46 @@ async fn list(client: &Client, all: bool, as_json: bool) -> Result<()> {
         return approvals.iter().try_for_each(show::line);
     }
     show::line(format_args!(
-        "{:<24} {:<9} {:<17} {:<25} {:<5} FINDINGS",
-        "ID", "STATE", "OWNER", "SANDBOX", "CELL"
+        "{:<24} {:<9} {:<17} {:<25} {:<5} {:<7} ABOUT",
+        "ID", "STATE", "OWNER", "SANDBOX", "CELL", "KIND"
     ))?;
     for approval in approvals {
-        let findings = approval["findings"].as_array().into_iter().flatten();
-        let rules: Vec<String> = findings.map(|finding| text(finding, "rule")).collect();
-        let [id, state, owner, sandbox, cell] =
-            ["id", "state", "owner", "sandbox", "cell"].map(|name| text(approval, name));
-        let rules = if rules.is_empty() { "-".to_owned() } else { rules.join(", ") };
+        let [id, state, owner, sandbox, cell, kind] =
+            ["id", "state", "owner", "sandbox", "cell", "kind"].map(|name| text(approval, name));
+        let about = about(approval);
         show::line(format_args!(
-            "{id:<24} {state:<9} {owner:<17} {sandbox:<25} {cell:<5} {rules}"
+            "{id:<24} {state:<9} {owner:<17} {sandbox:<25} {cell:<5} {kind:<7} {about}"
         ))?;
     }
     Ok(())
+}
+
+/// Returns what an approval is about on one line: the host of a connection, or the rules that ask.
+fn about(approval: &Value) -> String {
+    if let Some(host) = place(approval) {
+        return host;
+    }
+    let findings = approval["findings"].as_array().into_iter().flatten();
+    let rules: Vec<String> = findings.map(|finding| text(finding, "rule")).collect();
+    if rules.is_empty() { "-".to_owned() } else { rules.join(", ") }
+}
+
+/// Returns the host and port of a connection that waits; `None` for code.
+fn place(approval: &Value) -> Option<String> {
+    let connection = &approval["connection"];
+    connection.is_object().then(|| {
+        let port = connection["port"].as_u64().unwrap_or_default();
+        format!("{}:{port}", text(connection, "host"))
+    })
 }
 
 async fn show_one(client: &Client, id: &str) -> Result<()> {
     let approval = read(&client.get(&format!("/v1/approvals/{}", checked(id)?)).await?, client)?;
     let names = [
         "id",
+        "kind",
         "state",
+        "scope",
         "owner",
         "sandbox",
         "cell",
@@ -114,6 +142,9 @@ async fn show_one(client: &Client, id: &str) -> Result<()> {
     ];
     for name in names.into_iter().filter(|name| !approval[*name].is_null()) {
         show::line(format_args!("{name:<11} {}", text(&approval, name)))?;
+    }
+    if let Some(place) = place(&approval) {
+        show::line(format_args!("connection  {place}"))?;
     }
     for finding in approval["findings"].as_array().into_iter().flatten() {
         let [action, rule, why] = ["action", "rule", "why"].map(|name| text(finding, name));
@@ -131,10 +162,18 @@ async fn show_one(client: &Client, id: &str) -> Result<()> {
     Ok(())
 }
 
-async fn decide(client: &Client, verb: &str, decision: DecisionArgs) -> Result<()> {
+async fn decide(
+    client: &Client,
+    verb: &str,
+    decision: DecisionArgs,
+    scope: Option<String>,
+) -> Result<()> {
     let path = format!("/v1/approvals/{}/{verb}", checked(&decision.id)?);
-    let body = json!({"reason": decision.reason, "sha256": decision.sha256}).to_string();
-    let approval = read(&client.post(&path, &body).await?, client)?;
+    let mut body = json!({"reason": decision.reason, "sha256": decision.sha256});
+    if let Some(scope) = scope {
+        body["scope"] = scope.into();
+    }
+    let approval = read(&client.post(&path, &body.to_string()).await?, client)?;
     if decision.json {
         return show::line(&approval);
     }

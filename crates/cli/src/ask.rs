@@ -207,7 +207,7 @@ fn in_runtime(
     let place = tempfile::tempdir().context("cannot create a temporary directory")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(async {
-        let engine = home::engine(&home, Tier::Jail)?;
+        let engine = home::engine(&home, Tier::Jail, None)?;
         engine.add_template(template).await?;
         let options = StoreOptions::new(Access::Server);
         let store = Store::open(&place.path().join(DATABASE_NAME), options)?;

@@ -194,6 +194,11 @@ impl Client {
         self.call(Method::POST, path, body).await
     }
 
+    /// Sends a PUT request with a JSON body.
+    pub(crate) async fn put(&self, path: &str, body: &str) -> Result<Answer> {
+        self.call(Method::PUT, path, body).await
+    }
+
     /// Sends a DELETE request.
     pub(crate) async fn delete(&self, path: &str) -> Result<Answer> {
         self.call(Method::DELETE, path, "").await

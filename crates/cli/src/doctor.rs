@@ -166,7 +166,7 @@ fn is_unified(controller: &str) -> bool {
 
 /// Starts a zone and, if a template is built, runs a cell in a sandbox, which tests everything.
 async fn try_sandbox(home: &Home) -> (bool, Vec<Finding>) {
-    let engine = match home::engine(home, Tier::Jail) {
+    let engine = match home::engine(home, Tier::Jail, None) {
         Ok(engine) => engine,
         Err(error) => {
             let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();

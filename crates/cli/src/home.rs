@@ -104,9 +104,11 @@ pub(crate) fn template_with<P: Progress>(
     Ok(built)
 }
 
-/// Starts the engine with everything the host offers.
-pub(crate) fn engine(home: &Home, tier: Tier) -> Result<Engine> {
-    Ok(Engine::start(engine_options(home, tier, ZygotePolicy::default())?)?)
+/// Starts the engine with everything the host offers. `trust` are certificates that programs in its
+/// sandboxes trust beside the public ones, as PEM.
+pub(crate) fn engine(home: &Home, tier: Tier, trust: Option<Vec<u8>>) -> Result<Engine> {
+    let options = engine_options(home, tier, ZygotePolicy::default())?;
+    Ok(Engine::start(EngineOptions { trust, ..options })?)
 }
 
 /// An engine of a tier that uses everything the host offers.

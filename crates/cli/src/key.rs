@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
+use silica_sessions::KeyCeiling;
 use silica_store::keys::{KeyName, KeyRecord, NewKey, Revocation};
 use silica_store::{Access, KeyId};
 
@@ -28,6 +29,8 @@ enum Action {
         /// Give the right to approve and deny code of other keys
         #[arg(long)]
         approve: bool,
+        #[command(flatten)]
+        network: KeyNetworkArgs,
         /// Print the key as JSON, with its id
         #[arg(long)]
         json: bool,
@@ -49,10 +52,35 @@ enum Action {
     },
 }
 
+/// What the sandboxes of a key may reach.
+#[derive(Debug, Args)]
+struct KeyNetworkArgs {
+    /// The most of the network that its sandboxes may have: none, list or open; never more than the
+    /// server's network.mode_max [default: what all keys may have]
+    #[arg(long, value_name = "MODE")]
+    network: Option<String>,
+    /// A host that its sandboxes may ask for, such as api.example.com or db.example.com:5432/tcp; can
+    /// be given again, and makes the mode list
+    #[arg(long, value_name = "RULE")]
+    network_allow: Vec<String>,
+}
+
+impl KeyNetworkArgs {
+    /// Returns the limits of the key; `None` for those of all keys.
+    fn limits(&self) -> Result<Option<String>> {
+        let mode = match (&self.network, self.network_allow.is_empty()) {
+            (None, true) => return Ok(None),
+            (None, false) => "list",
+            (Some(mode), _) => mode,
+        };
+        Ok(Some(KeyCeiling::parse(mode, &self.network_allow)?.to_limits()))
+    }
+}
+
 pub(crate) fn run(arguments: KeyArgs) -> Result<i32> {
     match arguments.action {
-        Action::Create { name, admin, approve, json } => {
-            create(NewKey { name, admin, approve, limits: None }, json)?;
+        Action::Create { name, admin, approve, network, json } => {
+            create(NewKey { name, admin, approve, limits: network.limits()? }, json)?;
         }
         Action::List { json } => list(json)?,
         Action::Revoke { id, json } => revoke(&id, json)?,

@@ -41,6 +41,7 @@ mod pages;
 mod picture;
 mod repl;
 mod run;
+mod secret;
 mod serve;
 mod show;
 mod status;
@@ -103,6 +104,8 @@ enum Command {
     Approvals(approvals::ApprovalsArgs),
     /// Make, list and revoke keys
     Key(key::KeyArgs),
+    /// Store, list and delete secrets on a running server
+    Secret(Box<secret::SecretArgs>),
     /// Look at the audit log, export it, and check that nobody changed it
     Audit(audit::AuditArgs),
     /// Tell what this host offers and enforces, and what is missing
@@ -151,6 +154,7 @@ fn main() -> ExitCode {
         Command::Approvals(arguments) => approvals::run(arguments),
         Command::Template(arguments) => template::run(arguments),
         Command::Key(arguments) => key::run(arguments),
+        Command::Secret(arguments) => secret::run(*arguments),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

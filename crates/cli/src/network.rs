@@ -136,8 +136,8 @@ fn rules(texts: &[&str]) -> Result<Vec<NetworkRule>> {
     texts.iter().map(|text| Ok(text.parse()?)).collect()
 }
 
-/// Reads a file that a setting names.
-fn read(path: &Path, setting: &str) -> Result<String> {
+/// Reads a file that a setting or a flag names.
+pub(crate) fn read(path: &Path, setting: &str) -> Result<String> {
     let about = || format!("cannot read {}, which {setting} names", path.display());
     let length = std::fs::metadata(path).with_context(about)?.len();
     ensure!(length <= FILE_BYTES_MAX, "{}, which {setting} names, is too large", path.display());

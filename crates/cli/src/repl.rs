@@ -22,6 +22,7 @@ use crate::limits::LimitArgs;
 use crate::picture::Pictures;
 use crate::run::ctrl_c;
 use crate::run::show::{Saving, Screen, ending};
+use crate::workspace::network::NetworkArgs;
 use crate::workspace::{CellEnding, Workspace, WorkspaceOptions};
 use crate::{home, units};
 use editor::Editing;
@@ -55,6 +56,8 @@ pub(crate) struct ReplArgs {
     #[arg(long)]
     no_history: bool,
     #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
     limits: LimitArgs,
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: &ReplArgs) -> Result<i32> {
         limits: &arguments.limits,
         environment: &arguments.environment,
         inputs: &arguments.inputs,
+        network: &arguments.network,
     };
     let place = client.as_ref().map(|client| client.url().to_owned());
     let workspace = runtime.block_on(async {

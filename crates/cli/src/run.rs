@@ -23,6 +23,7 @@ use crate::units;
 use crate::workspace::{
     CellEnding, CellSummary, LocalWorkspace, RemoteWorkspace, Workspace, WorkspaceOptions,
 };
+use crate::workspace::network::NetworkArgs;
 use show::{Saving, Screen};
 use source::{Program, ProgramCell};
 
@@ -77,6 +78,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
     limits: LimitArgs,
@@ -109,6 +112,7 @@ fn options(arguments: &RunArgs) -> WorkspaceOptions<'_> {
         limits: &arguments.limits,
         environment: &arguments.environment,
         inputs: &arguments.inputs,
+        network: &arguments.network,
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod events;
 mod local;
+pub(crate) mod network;
 mod remote;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 use crate::limits::LimitArgs;
+use network::NetworkArgs;
 
 pub(crate) use local::LocalWorkspace;
 pub(crate) use remote::RemoteWorkspace;
@@ -26,6 +28,7 @@ pub(crate) struct WorkspaceOptions<'a> {
     pub(crate) limits: &'a LimitArgs,
     pub(crate) environment: &'a [(String, String)],
     pub(crate) inputs: &'a [String],
+    pub(crate) network: &'a NetworkArgs,
 }
 
 /// How a cell ended, for the person at the terminal.

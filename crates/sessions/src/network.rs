@@ -8,6 +8,7 @@
 //! Tests: `tests/it/server/network.rs`, `tests/it/server/secrets.rs`.
 
 mod ask;
+mod ceiling;
 mod change;
 mod events;
 mod options;
@@ -17,13 +18,15 @@ mod secret;
 mod sockets;
 mod state;
 
+pub use ceiling::KeyCeiling;
 pub use events::TokenCounter;
 pub(crate) use events::{NetworkEvents, apply_decisions};
 pub use options::{NetworkOptions, NetworkPreset, OfferedSecret};
 pub use record::CellNetwork;
 pub(crate) use request::NetworkTerms;
-pub use request::{InlineSecret, NetworkRequest};
+pub use request::{InlineSecret, NetworkRequest, bind_secret};
 pub use secret::{SecretDraft, SecretInfo};
+pub use sockets::LoneSockets;
 pub use state::NetworkInfo;
 pub(crate) use state::SessionNetwork;
 

@@ -9,6 +9,7 @@ mod secret;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -162,7 +163,12 @@ impl<'store> Keys<'store> {
 
     /// Whether the key of a tenant exists and is not revoked, by the same cache.
     pub fn is_active(self, tenant: &Tenant) -> Result<bool, StoreError> {
-        self.store.key_cache().is_active(self.store.readers(), tenant)
+        Ok(self.record(tenant)?.is_some_and(|record| record.revoked_at.is_none()))
+    }
+
+    /// Returns the key of a tenant, by the same cache.
+    pub fn record(self, tenant: &Tenant) -> Result<Option<Arc<KeyRecord>>, StoreError> {
+        self.store.key_cache().record(self.store.readers(), tenant)
     }
 
     /// Lists all keys, oldest first.

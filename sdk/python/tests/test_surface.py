@@ -17,6 +17,9 @@ PAIRS = [
     (silica.Kernels, silica.AsyncKernels),
     (silica.Kernel, silica.AsyncKernel),
     (silica.Cell, silica.AsyncCell),
+    (silica.Network, silica.AsyncNetwork),
+    (silica.Ports, silica.AsyncPorts),
+    (silica.Secrets, silica.AsyncSecrets),
 ]
 
 

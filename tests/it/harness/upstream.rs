@@ -87,9 +87,14 @@ impl Upstream {
         self.directory.path().join(name)
     }
 
+    /// The file of the authority that its certificate is from.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.path("authority.pem")
+    }
+
     /// Starts a server whose sandboxes may reach this one, with further settings of `[network]`.
     pub(crate) fn serve(&self, mode: &str, more: &str) -> TestServer {
-        let roots = self.path("authority.pem");
+        let roots = self.authority();
         let text = format!(
             "[network]\nmode_max = \"{mode}\"\nprivate_allowed = [\"127.0.0.0/8\"]\n\
              extra_roots = {roots:?}\n{more}\n\

@@ -1,6 +1,7 @@
 //! A sandbox in an engine of this process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use silica_domain::{Limits, Outcome, Tier};
@@ -10,6 +11,7 @@ use silica_engine::{
 };
 use tokio::sync::mpsc;
 
+use super::network::{LocalNetwork, NetworkPlan};
 use super::{CellEnding, CellSummary, WorkspaceOptions, input};
 use crate::{home, limits};
 
@@ -17,7 +19,8 @@ use crate::{home, limits};
 #[derive(Debug)]
 pub(crate) struct LocalWorkspace {
     engine: Engine,
-    pub(crate) sandbox: Sandbox,
+    network: Option<LocalNetwork>,
+    pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) kernel: Kernel,
     pub(crate) limits: Limits,
     setup: Setup,
@@ -27,10 +30,11 @@ impl LocalWorkspace {
     /// Builds the template if it has to be, starts an engine and makes a sandbox.
     pub(super) async fn open(options: &WorkspaceOptions<'_>, tier: Tier) -> Result<Self> {
         let inputs = options.inputs.iter().map(|text| input(text)).collect::<Result<Vec<_>>>()?;
+        let plan = options.network.local()?;
         let home = home::home()?;
         let name = options.template.unwrap_or(home::TEMPLATE_DEFAULT);
         let template = home::template(&home, name)?;
-        let engine = home::engine(&home, tier)?;
+        let engine = home::engine(&home, tier, plan.as_ref().map(NetworkPlan::trust))?;
         let made = async {
             engine.add_template(template).await?;
             let values = options.limits.values();
@@ -43,15 +47,21 @@ impl LocalWorkspace {
                 faults: Faults::default(),
             };
             let Created { sandbox, mut kernel, .. } = engine.create(&create).await?;
+            let sandbox = Arc::new(sandbox);
             kernel.ready().await?;
-            let environment = options.environment.iter().cloned().collect();
+            let given = plan.iter().flat_map(NetworkPlan::environment);
+            let environment = given.chain(options.environment.iter().cloned()).collect();
             let setup = Setup { environment, ..Setup::default() };
             kernel.set_up(&setup).await?;
-            Ok((sandbox, kernel, limits, setup))
+            let network = match plan {
+                Some(plan) => Some(plan.attach(&sandbox).await?),
+                None => None,
+            };
+            Ok((sandbox, network, kernel, limits, setup))
         };
         match made.await {
-            Ok((sandbox, kernel, limits, setup)) => {
-                Ok(Self { engine, sandbox, kernel, limits, setup })
+            Ok((sandbox, network, kernel, limits, setup)) => {
+                Ok(Self { engine, network, sandbox, kernel, limits, setup })
             }
             Err(error) => {
                 engine.close().await;
@@ -103,6 +113,9 @@ impl LocalWorkspace {
 
     /// Ends the sandbox and the engine; returns when nothing is left of both.
     pub(crate) async fn close(self) {
+        if let Some(network) = self.network {
+            network.close().await;
+        }
         self.engine.close().await;
     }
 }

@@ -14,6 +14,7 @@ use silica_engine::{CellSetup, Control, GuestPath, Watcher};
 use tokio::sync::mpsc;
 
 use super::events::{CellEvent, EventReader};
+use super::network::Refusals;
 use super::{CellEnding, CellSummary, WorkspaceOptions, input_parts};
 use crate::client::Client;
 use crate::show;
@@ -29,6 +30,8 @@ pub(crate) struct RemoteWorkspace {
     path: String,
     /// What the server says it enforces.
     containment: Value,
+    /// What its network refused.
+    refusals: Refusals,
 }
 
 /// The kernel that every sandbox starts with.
@@ -40,18 +43,22 @@ const END_PATIENCE_SECONDS: u64 = 5;
 impl RemoteWorkspace {
     /// Asks for a sandbox.
     pub(super) async fn open(options: &WorkspaceOptions<'_>, client: Client) -> Result<Self> {
-        let body = json!({
+        let mut body = json!({
             "template": options.template,
             "limits": options.limits.to_json(),
             "env": options.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "inputs": inputs(options.inputs)?,
         });
+        if let Some(network) = options.network.to_json()? {
+            body["network"] = network;
+        }
         let made = client.post_slowly("/v1/sandboxes", &body.to_string()).await?;
         let made = made.json(201, &client)?;
         let id = made["id"].as_str().filter(|id| is_id(id));
         let id = id.context("the server answered without a valid id of the sandbox")?;
         let path = format!("/v1/sandboxes/{id}");
-        Ok(Self { path, containment: made["containment"].clone(), client })
+        let containment = made["containment"].clone();
+        Ok(Self { path, containment, client, refusals: Refusals::default() })
     }
 
     pub(super) async fn run(
@@ -85,7 +92,10 @@ impl RemoteWorkspace {
                     "error" => watcher.error(&error(&data)),
                     "approval" if data["state"] == "pending" => tell_approval(&data),
                     "gap" => say!("silica: some output was lost, because it was read too slowly"),
-                    "done" => return Ok(summary(&data)),
+                    "done" => {
+                        self.refusals.add_cell(&data);
+                        return Ok(summary(&data));
+                    }
                     _ => {}
                 }
             }
@@ -121,6 +131,7 @@ impl RemoteWorkspace {
                 }
             }
         }
+        self.refusals.add_cell(&report);
         report["containment"] = self.containment.clone();
         Ok(report)
     }
@@ -164,6 +175,7 @@ impl RemoteWorkspace {
     /// Ends the sandbox; if that fails, its time does.
     pub(crate) async fn close(self) {
         let _ = self.client.delete(&self.path).await;
+        self.refusals.tell();
     }
 }
 

@@ -133,11 +133,6 @@ impl Sessions {
         Ok(terms)
     }
 
-    /// Returns what a key may ask for.
-    fn ceiling(&self, _tenant: &Tenant) -> Result<NetworkPolicy, SessionError> {
-        Ok(self.services.networks.options.ceiling.clone())
-    }
-
     /// Binds the secrets of a request, and adds a rule for each host of those that it names itself.
     async fn bind_secrets(
         &self,
@@ -260,6 +255,18 @@ fn secret_rules(name: &str, terms: &SecretTerms) -> Result<Vec<NetworkRule>, Ses
         NetworkRule::parse(&draft).map_err(SessionError::network)
     };
     terms.hosts.iter().map(rule).collect()
+}
+
+/// Binds a secret that no store holds: returns it under a fresh placeholder, and the rules by which
+/// it may be used.
+pub fn bind_secret(
+    name: &str,
+    value: &SecretText,
+    terms: &SecretTerms,
+) -> Result<(BoundSecret, Vec<NetworkRule>), SessionError> {
+    terms.check()?;
+    let placeholder = placeholder(name, terms.prefix.as_deref())?;
+    Ok((terms.bind(name, placeholder, value)?, secret_rules(name, terms)?))
 }
 
 /// Returns a fresh placeholder, which says nothing about the value.

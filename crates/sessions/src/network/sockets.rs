@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use silica_domain::{Cidr, EffectivePolicy};
 use silica_egress::{SandboxSockets, SocketKind, SocketSpec, SocketsUnavailable};
-use silica_engine::{GuestPrefix, GuestSocket};
+use silica_engine::{GuestPrefix, GuestSocket, Sandbox};
 
 use crate::session::Session;
 
@@ -23,16 +23,47 @@ impl SandboxSockets for SessionSockets {
             let session = self.0.upgrade().filter(|session| session.end_reason().is_none());
             let session =
                 session.ok_or_else(|| SocketsUnavailable("the sandbox has ended".to_owned()))?;
-            let sockets: Vec<GuestSocket> = specs.iter().map(guest_socket).collect();
-            let prefixes = session.network.prefixes();
-            let opened = session.sandbox.open_sockets(&sockets, &prefixes).await;
-            opened.map_err(|error| {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                SocketsUnavailable(cause.unwrap_or_else(|| error.to_string()))
-            })
+            open_in(&session.sandbox, &specs, &session.network.prefixes()).await
         }
         .boxed()
     }
+}
+
+/// The sockets of one sandbox that belongs to no session, for a program with an engine of its own.
+#[derive(Debug)]
+pub struct LoneSockets {
+    /// The sandbox, as long as it lives.
+    pub sandbox: Weak<Sandbox>,
+    /// What it may reach.
+    pub policy: EffectivePolicy,
+}
+
+impl SandboxSockets for LoneSockets {
+    fn open(
+        &self,
+        specs: Vec<SocketSpec>,
+    ) -> BoxFuture<'_, Result<Vec<OwnedFd>, SocketsUnavailable>> {
+        async move {
+            let sandbox = self.sandbox.upgrade();
+            let sandbox =
+                sandbox.ok_or_else(|| SocketsUnavailable("the sandbox has ended".to_owned()))?;
+            open_in(&sandbox, &specs, &prefixes(&self.policy)).await
+        }
+        .boxed()
+    }
+}
+
+async fn open_in(
+    sandbox: &Sandbox,
+    specs: &[SocketSpec],
+    prefixes: &[GuestPrefix],
+) -> Result<Vec<OwnedFd>, SocketsUnavailable> {
+    let sockets: Vec<GuestSocket> = specs.iter().map(guest_socket).collect();
+    let opened = sandbox.open_sockets(&sockets, prefixes).await;
+    opened.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        SocketsUnavailable(cause.unwrap_or_else(|| error.to_string()))
+    })
 }
 
 fn guest_socket(spec: &SocketSpec) -> GuestSocket {

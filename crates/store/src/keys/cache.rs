@@ -86,11 +86,15 @@ impl KeyCache {
         Ok(self.fresh(readers)?.revoked.contains(tenant.as_str()))
     }
 
-    /// Whether the key of a tenant may still be used.
-    pub(super) fn is_active(&self, readers: &Readers, tenant: &Tenant) -> Result<bool, StoreError> {
+    /// Returns the key of a tenant.
+    pub(super) fn record(
+        &self,
+        readers: &Readers,
+        tenant: &Tenant,
+    ) -> Result<Option<Arc<KeyRecord>>, StoreError> {
         let known = self.fresh(readers)?;
         let own = known.keys.values().find(|record| record.id.as_str() == tenant.as_str());
-        Ok(own.is_some_and(|record| record.revoked_at.is_none()))
+        Ok(own.cloned())
     }
 
     fn fresh(&self, readers: &Readers) -> Result<MutexGuard<'_, Known>, StoreError> {

@@ -17,7 +17,9 @@ from silica.aio.client import AsyncClient
 from silica.aio.commands import AsyncCommandHandle, AsyncCommands
 from silica.aio.files import AsyncFiles
 from silica.aio.kernels import AsyncKernel, AsyncKernels
+from silica.aio.network import AsyncNetwork, AsyncPorts
 from silica.aio.sandbox import AsyncSandbox
+from silica.aio.secrets import AsyncSecrets
 from silica.cells import Cell
 from silica.client import Client
 from silica.commands import CommandHandle, Commands
@@ -83,8 +85,23 @@ from silica.models import (
     Usage,
     UsageSample,
 )
+from silica.network import Network, Ports
+from silica.networks import (
+    CellNetwork,
+    Connection,
+    Denied,
+    ExposedPort,
+    Exposure,
+    NetworkCheck,
+    NetworkInfo,
+    NetworkOptions,
+    NetworkRule,
+    NetworkUsage,
+    SecretInfo,
+)
 from silica.review import Approval, Finding
 from silica.sandbox import Sandbox
+from silica.secrets import Secrets
 from silica.version import __version__
 
 if TYPE_CHECKING:
@@ -102,7 +119,10 @@ __all__ = [
     "AsyncFiles",
     "AsyncKernel",
     "AsyncKernels",
+    "AsyncNetwork",
+    "AsyncPorts",
     "AsyncSandbox",
+    "AsyncSecrets",
     "Attempt",
     "BadAnswer",
     "BadRequest",
@@ -110,6 +130,7 @@ __all__ = [
     "CannotStart",
     "Cell",
     "CellEvent",
+    "CellNetwork",
     "CellUsage",
     "ChangedFile",
     "Client",
@@ -119,7 +140,9 @@ __all__ = [
     "CommandResult",
     "Commands",
     "Conflict",
+    "Connection",
     "ConnectionLost",
+    "Denied",
     "DiskFull",
     "Done",
     "Entry",
@@ -127,6 +150,8 @@ __all__ = [
     "Execution",
     "ExecutionFailed",
     "Exited",
+    "ExposedPort",
+    "Exposure",
     "FileChanges",
     "Files",
     "Finding",
@@ -142,10 +167,17 @@ __all__ = [
     "Listing",
     "MadeFile",
     "ModelUsage",
+    "Network",
+    "NetworkCheck",
+    "NetworkInfo",
+    "NetworkOptions",
+    "NetworkRule",
+    "NetworkUsage",
     "NotADirectory",
     "NotAFile",
     "NotFound",
     "PolicyBlocked",
+    "Ports",
     "Raised",
     "RateLimited",
     "Refused",
@@ -154,6 +186,8 @@ __all__ = [
     "Sandbox",
     "SandboxEnded",
     "SandboxInfo",
+    "SecretInfo",
+    "Secrets",
     "ServerFault",
     "Shared",
     "Shown",
@@ -185,6 +219,7 @@ def run(
     files: Mapping[str, Given] | None = None,
     outputs: Sequence[str] | None = None,
     policy: str | None = None,
+    network: NetworkOptions | Mapping[str, object] | None = None,
 ) -> Run:
     """Runs code once, in a new sandbox that is deleted afterwards.
 
@@ -201,6 +236,7 @@ def run(
             files=files,
             outputs=outputs,
             policy=policy,
+            network=network,
         )
 
 
@@ -215,6 +251,7 @@ async def run_async(
     files: Mapping[str, Given] | None = None,
     outputs: Sequence[str] | None = None,
     policy: str | None = None,
+    network: NetworkOptions | Mapping[str, object] | None = None,
 ) -> Run:
     """Runs code once, in a new sandbox that is deleted afterwards.
 
@@ -232,4 +269,5 @@ async def run_async(
             files=files,
             outputs=outputs,
             policy=policy,
+            network=network,
         )

@@ -30,6 +30,7 @@ from silica.core.flow import (
 from silica.core.http import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Settings
 from silica.core.retry import pause_before_retry
 from silica.errors import SilicaError
+from silica.secrets import Secrets
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from silica.core.flows import Given
     from silica.interpretation import Interpretation
     from silica.models import Limits, Run
+    from silica.networks import NetworkOptions
     from silica.review import Approval
 
 T = TypeVar("T")
@@ -68,6 +70,11 @@ class Client:
         self._http = httpx.Client(transport=transport, **self._settings.client_arguments())
 
     @property
+    def secrets(self) -> Secrets:
+        """The secrets of this key."""
+        return Secrets(self)
+
+    @property
     def url(self) -> str:
         """The base URL of the server."""
         return self._settings.url
@@ -84,14 +91,16 @@ class Client:
         files: Mapping[str, Given] | None = None,
         outputs: Sequence[str] | None = None,
         policy: str | None = None,
+        network: NetworkOptions | Mapping[str, object] | None = None,
     ) -> Run:
         """Runs code in a new sandbox, which is deleted afterwards, and returns the result.
 
         `files` maps paths in `/workspace` to text, bytes or a local `Path`; they are written before
         the code runs. `outputs` names files to return afterwards. `timeout` is in seconds of
         wall-clock time. `policy` names the policy that checks the code; if it requires an approval,
-        the call waits for the decision. Raises `PolicyBlocked` if the policy forbids the code; code
-        that fails is reported in `Run.outcome`, not raised.
+        the call waits for the decision. `network` says what the code may reach; without it, nothing.
+        Raises `PolicyBlocked` if the policy forbids the code; code that fails is reported in
+        `Run.outcome`, not raised.
         """
         build = partial(
             requests.run,
@@ -103,6 +112,7 @@ class Client:
             timeout=timeout,
             outputs=outputs,
             policy=policy,
+            network=network,
         )
         result: Run = self.carry_out(flows.run(build, files, outputs))
         return result
@@ -196,12 +206,22 @@ class Client:
         """Returns all keys without their secrets. Requires an admin key."""
         return self.ask(requests.get_json("keys"))
 
-    def create_key(self, name: str, *, admin: bool = False, approve: bool = False) -> Any:
+    def create_key(
+        self,
+        name: str,
+        *,
+        admin: bool = False,
+        approve: bool = False,
+        network: Mapping[str, object] | None = None,
+    ) -> Any:
         """Creates a key and returns it with its secret, which is not stored. Requires an admin key.
 
-        A key with `approve` may approve and deny the code of other keys.
+        A key with `approve` may approve and deny the code of other keys. `network`, a `mode` and
+        the rules of `allow` as text, is the most that its sandboxes may reach.
         """
-        return self.ask(requests.create_key(name, admin=admin, approve=approve))
+        return self.ask(
+            requests.create_key(name, admin=admin, approve=approve, network=network)
+        )
 
     def revoke_key(self, id: str) -> None:
         """Revokes a key. Requires an admin key; raises `NotFound` if there is no such key."""
@@ -219,14 +239,22 @@ class Client:
         """Returns an approval, with its code while it is pending; raises `NotFound`."""
         return self.ask(requests.get_approval(id))
 
-    def approve(self, id: str, *, reason: str | None = None, sha256: str | None = None) -> Approval:
-        """Approves the code, which then runs. Requires a key with the right to approve.
+    def approve(
+        self,
+        id: str,
+        *,
+        reason: str | None = None,
+        sha256: str | None = None,
+        scope: str | None = None,
+    ) -> Approval:
+        """Approves code, which then runs, or a connection. Requires the right to approve.
 
         Raises `Forbidden` if the code is from this key, unless the server allows that. With
         `sha256`, the digest of the code that was reviewed, the server rejects the decision if the
-        code is different.
+        code is different. `scope` is how far the approval of a connection reaches: `once` (the
+        default), `sandbox` or `key`.
         """
-        return self.ask(requests.decide(id, "approve", reason, sha256))
+        return self.ask(requests.decide(id, "approve", reason, sha256, scope))
 
     def deny(self, id: str, *, reason: str | None = None, sha256: str | None = None) -> Approval:
         """Denies the code, which then never runs.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from silica.core.display import describe_command, describe_execution, describe_result
 from silica.errors import BadAnswer, CommandFailed, ExecutionFailed
+from silica.networks import CellNetwork
 from silica.review import Approval, Finding
 
 if TYPE_CHECKING:
@@ -254,7 +255,8 @@ class Execution:
     While `state` is `awaiting_approval`, `queued` or `running`, `outcome` is None. `message`
     describes the outcome, and `text` is the text of the main result. If the cell's interpreter was
     lost, `lost` says what was lost with it and what remains. `findings` are those of `policy`, and
-    `approval` is set if the policy required one.
+    `approval` is set if the policy required one. `network` is what the cell did with the network, if
+    the sandbox has one.
     """
 
     id: str
@@ -278,6 +280,7 @@ class Execution:
     policy: str | None = None
     findings: list[Finding] = field(default_factory=list)
     approval: Approval | None = None
+    network: CellNetwork | None = None
     # What callbacks have received already, which Jupyter does not display again.
     heard: frozenset[str] = field(default=frozenset(), compare=False)
 
@@ -593,6 +596,7 @@ def _execution(fields: Fields) -> dict[str, Any]:
         "policy": fields.text_or_none("policy"),
         "findings": fields.many("findings", Finding.parse),
         "approval": fields.sub_or_none("approval", Approval.parse),
+        "network": fields.sub_or_none("network", CellNetwork.parse),
     }
 
 

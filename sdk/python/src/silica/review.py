@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,11 +48,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person's decision about one piece of code, pending or made.
+    """A person's decision about one piece of code or one connection, pending or made.
 
     `state` is `pending`, `approved`, `denied` or `expired`, and `sha256` the digest of the code. In
     the approval of an `Execution` the fields after `reason` are not set. `code` is set while the
-    approval is pending, and `runnable` is true if the code can still run once it is approved.
+    approval is pending, and `runnable` is true if the code can still run once it is approved. For
+    the `kind` `network`, `connection` is the `host` and `port`, and `scope` how far the approval
+    reaches.
     """
 
     id: str
@@ -70,6 +72,9 @@ class Approval:
     decided_at: datetime | None = None
     code: str | None = field(default=None, repr=False)
     runnable: bool | None = None
+    kind: str = "code"
+    connection: dict[str, Any] | None = None
+    scope: str | None = None
 
     @classmethod
     def parse(cls, fields: Fields) -> Approval:
@@ -90,4 +95,7 @@ class Approval:
             decided_at=fields.time_or_none("decided_at"),
             code=fields.text_or_none("code"),
             runnable=fields.flag_or_none("runnable"),
+            kind=fields.text("kind", "code"),
+            connection=fields.object("connection") or None,
+            scope=fields.text_or_none("scope"),
         )

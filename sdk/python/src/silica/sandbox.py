@@ -16,6 +16,7 @@ from silica.core.requests import CellOptions
 from silica.errors import SilicaError
 from silica.files import Files
 from silica.kernels import Kernel, Kernels
+from silica.network import Network, Ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from silica.core.flow import Flow
     from silica.core.flows import Given
     from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+    from silica.networks import NetworkOptions
 
     Executions = list[Execution]
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 class Sandbox:
     """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands` and `kernels` give access to its parts. A `with` block deletes a sandbox
+    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. A `with` block deletes a sandbox
     from `create` at its end, and leaves a sandbox from `connect` running. Methods raise `NotFound`
     if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it has ended.
     """
@@ -45,6 +47,8 @@ class Sandbox:
         self.files = Files(client, id)
         self.commands = Commands(client, id)
         self.kernels = Kernels(client, id)
+        self.network = Network(client, id)
+        self.ports = Ports(client, id)
 
     @classmethod
     def create(
@@ -59,13 +63,15 @@ class Sandbox:
         max_cells: int | None = None,
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
+        network: NetworkOptions | Mapping[str, object] | None = None,
         client: Client | None = None,
     ) -> Sandbox:
         """Creates a sandbox. Arguments that are not given have the defaults of the server.
 
         `inputs` appear read-only in `/data/input`: text, bytes, a local `Path`, or a `Shared` input
         of the server. `interpreter` is `forked` (starts in milliseconds) or `fresh` (shares no
-        memory with other sandboxes). The sandbox ends after `ttl_seconds`, after `idle_seconds`
+        memory with other sandboxes). `network` says what the sandbox may reach; without it, nothing.
+        The sandbox ends after `ttl_seconds`, after `idle_seconds`
         without a request, or after `max_cells` cells. Raises `BadRequest` for values that the
         server does not allow, and `RateLimited` if a quota of the key is used up.
         """
@@ -79,6 +85,7 @@ class Sandbox:
             idle_seconds=idle_seconds,
             max_cells=max_cells,
             interpreter=interpreter,
+            network=network,
         )
         return cls._opened(flows.create_sandbox(build, inputs), client, created=True)
 

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use silica_sessions::KeyCeiling;
 use silica_store::KeyId;
 use silica_store::keys::{KeyName, NewKey, Revocation};
 
@@ -34,6 +35,20 @@ pub(crate) struct CreateKeyBody {
     /// Whether it may decide on approvals
     #[serde(default)]
     approve: bool,
+    /// The most of the network that its sandboxes may have; what all keys may have if left out
+    network: Option<KeyNetworkBody>,
+}
+
+/// The most of the network that the sandboxes of a key may have
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(crate) struct KeyNetworkBody {
+    /// `none`, `list` or `open`; never more than the server's `network.mode_max`
+    mode: String,
+    /// The rules that a sandbox may ask for, as text, if the mode is `list`
+    #[serde(default)]
+    allow: Vec<String>,
 }
 
 /// `POST /v1/keys`
@@ -43,7 +58,9 @@ pub(crate) async fn create(
     Json(body): Json<CreateKeyBody>,
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
-    let new = NewKey { name, admin: body.admin, approve: body.approve, limits: None };
+    let ceiling = body.network.map(|network| KeyCeiling::parse(&network.mode, &network.allow));
+    let limits = ceiling.transpose()?.map(|ceiling| ceiling.to_limits());
+    let new = NewKey { name, admin: body.admin, approve: body.approve, limits };
     let (record, secret) = app.sessions.keys().create(new).await?;
     let key = KeyCreated { record: (&record).into(), key: secret.reveal().clone() };
     Ok((StatusCode::CREATED, Answer(key)).into_response())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx
 
+from silica.aio.secrets import AsyncSecrets
 from silica.core import flows, requests
 from silica.core.call import Answer, Call, Source
 from silica.core.collect import PromptHooks
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from silica.core.flows import Given
     from silica.interpretation import Interpretation
     from silica.models import Limits, Run
+    from silica.networks import NetworkOptions
     from silica.review import Approval
 
 T = TypeVar("T")
@@ -69,6 +71,11 @@ class AsyncClient:
         self._http = httpx.AsyncClient(transport=transport, **self._settings.client_arguments())
 
     @property
+    def secrets(self) -> AsyncSecrets:
+        """The secrets of this key."""
+        return AsyncSecrets(self)
+
+    @property
     def url(self) -> str:
         """The base URL of the server."""
         return self._settings.url
@@ -85,14 +92,16 @@ class AsyncClient:
         files: Mapping[str, Given] | None = None,
         outputs: Sequence[str] | None = None,
         policy: str | None = None,
+        network: NetworkOptions | Mapping[str, object] | None = None,
     ) -> Run:
         """Runs code in a new sandbox, which is deleted afterwards, and returns the result.
 
         `files` maps paths in `/workspace` to text, bytes or a local `Path`; they are written before
         the code runs. `outputs` names files to return afterwards. `timeout` is in seconds of
         wall-clock time. `policy` names the policy that checks the code; if it requires an approval,
-        the call waits for the decision. Raises `PolicyBlocked` if the policy forbids the code; code
-        that fails is reported in `Run.outcome`, not raised.
+        the call waits for the decision. `network` says what the code may reach; without it, nothing.
+        Raises `PolicyBlocked` if the policy forbids the code; code that fails is reported in
+        `Run.outcome`, not raised.
         """
         build = partial(
             requests.run,
@@ -104,6 +113,7 @@ class AsyncClient:
             timeout=timeout,
             outputs=outputs,
             policy=policy,
+            network=network,
         )
         result: Run = await self.carry_out(flows.run(build, files, outputs))
         return result
@@ -198,12 +208,22 @@ class AsyncClient:
         """Returns all keys without their secrets. Requires an admin key."""
         return await self.ask(requests.get_json("keys"))
 
-    async def create_key(self, name: str, *, admin: bool = False, approve: bool = False) -> Any:
+    async def create_key(
+        self,
+        name: str,
+        *,
+        admin: bool = False,
+        approve: bool = False,
+        network: Mapping[str, object] | None = None,
+    ) -> Any:
         """Creates a key and returns it with its secret, which is not stored. Requires an admin key.
 
-        A key with `approve` may approve and deny the code of other keys.
+        A key with `approve` may approve and deny the code of other keys. `network`, a `mode` and
+        the rules of `allow` as text, is the most that its sandboxes may reach.
         """
-        return await self.ask(requests.create_key(name, admin=admin, approve=approve))
+        return await self.ask(
+            requests.create_key(name, admin=admin, approve=approve, network=network)
+        )
 
     async def revoke_key(self, id: str) -> None:
         """Revokes a key. Requires an admin key; raises `NotFound` if there is no such key."""
@@ -222,15 +242,21 @@ class AsyncClient:
         return await self.ask(requests.get_approval(id))
 
     async def approve(
-        self, id: str, *, reason: str | None = None, sha256: str | None = None
+        self,
+        id: str,
+        *,
+        reason: str | None = None,
+        sha256: str | None = None,
+        scope: str | None = None,
     ) -> Approval:
-        """Approves the code, which then runs. Requires a key with the right to approve.
+        """Approves code, which then runs, or a connection. Requires the right to approve.
 
         Raises `Forbidden` if the code is from this key, unless the server allows that. With
         `sha256`, the digest of the code that was reviewed, the server rejects the decision if the
-        code is different.
+        code is different. `scope` is how far the approval of a connection reaches: `once` (the
+        default), `sandbox` or `key`.
         """
-        return await self.ask(requests.decide(id, "approve", reason, sha256))
+        return await self.ask(requests.decide(id, "approve", reason, sha256, scope))
 
     async def deny(
         self, id: str, *, reason: str | None = None, sha256: str | None = None

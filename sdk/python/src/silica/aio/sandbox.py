@@ -11,6 +11,7 @@ from silica.aio.client import AsyncClient
 from silica.aio.commands import AsyncCommands
 from silica.aio.files import AsyncFiles
 from silica.aio.kernels import AsyncKernel, AsyncKernels
+from silica.aio.network import AsyncNetwork, AsyncPorts
 from silica.core import flows, requests
 from silica.core.collect import Hooks, OnApproval, OnError, OnResult, OnText
 from silica.core.flow import send
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from silica.core.flow import Flow
     from silica.core.flows import Given
     from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+    from silica.networks import NetworkOptions
 
     Executions = list[Execution]
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 class AsyncSandbox:
     """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands` and `kernels` give access to its parts. An `async with` block deletes a
+    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. An `async with` block deletes a
     sandbox from `create` at its end, and leaves a sandbox from `connect` running. Methods raise
     `NotFound` if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it
     has ended.
@@ -46,6 +48,8 @@ class AsyncSandbox:
         self.files = AsyncFiles(client, id)
         self.commands = AsyncCommands(client, id)
         self.kernels = AsyncKernels(client, id)
+        self.network = AsyncNetwork(client, id)
+        self.ports = AsyncPorts(client, id)
 
     @classmethod
     def create(
@@ -60,6 +64,7 @@ class AsyncSandbox:
         max_cells: int | None = None,
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
+        network: NetworkOptions | Mapping[str, object] | None = None,
         client: AsyncClient | None = None,
     ) -> Opening:
         """Creates a sandbox: `async with AsyncSandbox.create(…) as sandbox`, or `await` it.
@@ -76,6 +81,7 @@ class AsyncSandbox:
             idle_seconds=idle_seconds,
             max_cells=max_cells,
             interpreter=interpreter,
+            network=network,
         )
         return Opening(cls._opened(flows.create_sandbox(build, inputs), client, created=True))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silica.interpretation import Interpretation
     from silica.models import CommandResult, Execution, FileChanges, Result
+    from silica.networks import Denied
 
 # Characters shown of one text.
 TEXT_MAX = 400
@@ -30,12 +31,17 @@ def describe_execution(execution: Execution) -> str:
         *(("finding", str(finding)) for finding in execution.findings[:ITEMS_MAX]),
         *(("limit", hit.message or hit.limit) for hit in execution.limits_hit),
         ("message", "" if execution.limits_hit else execution.message or ""),
+        *(("refused", str(one)) for one in _denied(execution)[:ITEMS_MAX]),
         ("files", _files(execution.files)),
         ("lost", execution.lost or ""),
         ("missing", ", ".join(getattr(execution, "missing", ()))),
         ("outputs", ", ".join(_sizes(getattr(execution, "outputs", {})))),
     ]
     return _block(f"<{type(execution).__name__} {', '.join(head)}>", rows)
+
+
+def _denied(execution: Execution) -> list[Denied]:
+    return [] if execution.network is None else execution.network.denied
 
 
 def describe_interpretation(interpretation: Interpretation) -> str:

@@ -98,6 +98,10 @@ class Fields:
         """Returns a list of strings; an empty one if it is null or missing."""
         return [self._checked(name, item, str) for item in self._or_none(name, list) or []]
 
+    def wholes(self, name: str) -> list[int]:
+        """Returns a list of integers; an empty one if it is null or missing."""
+        return [self._checked(name, item, int) for item in self._or_none(name, list) or []]
+
     def time_or_none(self, name: str) -> datetime | None:
         """Returns a time with its time zone, or None if it is null or missing."""
         text = self.text_or_none(name)

@@ -28,6 +28,7 @@ from silica.models import (
     Shared,
     Usage,
 )
+from silica.networks import Connection, Exposure, NetworkCheck, NetworkInfo, SecretInfo
 from silica.review import Approval
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def run(
     files: Mapping[str, Content],
     outputs: Sequence[str] | None,
     policy: str | None,
+    network: Mapping[str, object] | None,
 ) -> Call[Run]:
     """Runs code in a new sandbox."""
     body = given(
@@ -106,6 +108,7 @@ def run(
         files=_files_in(files),
         outputs=outputs,
         policy=policy,
+        network=network,
     )
     return Call("POST", "/v1/run", parsed("the run", Run.parse), json=body, patience=RUN_PATIENCE)
 
@@ -140,6 +143,7 @@ def create_sandbox(
     max_cells: int | None,
     inputs: Mapping[str, Content | Shared],
     interpreter: str | None,
+    network: Mapping[str, object] | None,
 ) -> Call[SandboxInfo]:
     """Creates a sandbox."""
     body = given(
@@ -152,6 +156,7 @@ def create_sandbox(
         max_cells=max_cells,
         inputs=[_input(name, content) for name, content in inputs.items()] or None,
         interpreter=interpreter,
+        network=network,
     )
     return Call("POST", "/v1/sandboxes", _sandbox, json=body)
 
@@ -458,6 +463,81 @@ def link_file(sandbox: str, path: str, method: str, expires_seconds: float | Non
     return Call("POST", _files(sandbox, "link"), parse, json=body, repeatable=True)
 
 
+# Networks, ports and secrets
+
+
+def get_network(sandbox: str) -> Call[NetworkInfo]:
+    """Requests the network of a sandbox."""
+    parse = parsed("the network", NetworkInfo.parse)
+    return Call("GET", path_of("sandboxes", sandbox, "network"), parse)
+
+
+def set_network(sandbox: str, network: Mapping[str, object]) -> Call[None]:
+    """Replaces the network of a sandbox."""
+    return Call("PUT", path_of("sandboxes", sandbox, "network"), nothing, json=network)
+
+
+def check_network(
+    sandbox: str, url: str | None, host: str | None, port: int | None, method: str | None
+) -> Call[NetworkCheck]:
+    """Asks what the rules say."""
+    body = given(url=url, host=host, port=port, method=method)
+    parse = parsed("the check", NetworkCheck.parse)
+    path = path_of("sandboxes", sandbox, "network", "check")
+    return Call("POST", path, parse, json=body, repeatable=True)
+
+
+def list_connections(sandbox: str) -> Call[list[Connection]]:
+    """Requests the connections of a sandbox."""
+    path = path_of("sandboxes", sandbox, "network", "connections")
+    return Call("GET", path, _many("connections", Connection.parse))
+
+
+def list_ports(sandbox: str) -> Call[Exposure]:
+    """Requests the exposed ports."""
+    path = path_of("sandboxes", sandbox, "ports")
+    return Call("GET", path, parsed("the ports", Exposure.parse))
+
+
+def port_path(sandbox: str, port: int) -> str:
+    """Returns the path below which the server of a port answers."""
+    return path_of("sandboxes", sandbox, "ports", str(port)) + "/"
+
+
+def link_port(
+    sandbox: str, port: int, path: str | None, expires_seconds: float | None
+) -> Call[Link]:
+    """Requests a URL of a port that is valid without a key."""
+    body = given(path=path, expires_seconds=expires_seconds)
+    target = path_of("sandboxes", sandbox, "ports", str(port), "link")
+    return Call("POST", target, parsed("the link", Link.parse), json=body, repeatable=True)
+
+
+def put_secret(
+    name: str, *, places: Sequence[str] | None, hosts: Sequence[str], **fields: object
+) -> Call[SecretInfo]:
+    """Stores a secret."""
+    body = given(hosts=list(hosts), **fields)
+    if places is not None:
+        body["in"] = list(places)
+    return Call("PUT", path_of("secrets", name), _secret, json=body)
+
+
+def list_secrets() -> Call[list[SecretInfo]]:
+    """Requests all secrets, without values."""
+    return Call("GET", path_of("secrets"), _many("secrets", SecretInfo.parse))
+
+
+def get_secret(name: str) -> Call[SecretInfo]:
+    """Requests a secret, without its value."""
+    return Call("GET", path_of("secrets", name), _secret)
+
+
+def delete_secret(name: str) -> Call[None]:
+    """Deletes a secret."""
+    return Call("DELETE", path_of("secrets", name), nothing)
+
+
 # Approvals
 
 
@@ -472,9 +552,11 @@ def get_approval(approval: str) -> Call[Approval]:
     return Call("GET", path_of("approvals", approval), _approval)
 
 
-def decide(approval: str, verb: str, reason: str | None, sha256: str | None) -> Call[Approval]:
+def decide(
+    approval: str, verb: str, reason: str | None, sha256: str | None, scope: str | None = None
+) -> Call[Approval]:
     """Approves or denies; `verb` is `approve` or `deny`."""
-    body = given(reason=reason, sha256=sha256)
+    body = given(reason=reason, sha256=sha256, scope=scope)
     return Call("POST", path_of("approvals", approval, verb), _approval, json=body)
 
 
@@ -491,9 +573,11 @@ def audit(**query: object) -> Call[Any]:
     return get_json("audit", query=_query(**query))
 
 
-def create_key(name: str, *, admin: bool, approve: bool) -> Call[Any]:
+def create_key(
+    name: str, *, admin: bool, approve: bool, network: Mapping[str, object] | None
+) -> Call[Any]:
     """Creates a key."""
-    body = {"name": name, "admin": admin, "approve": approve}
+    body = given(name=name, admin=admin, approve=approve, network=network)
     return Call("POST", path_of("keys"), _json, json=body)
 
 
@@ -580,3 +664,4 @@ _cell = parsed("the cell", Execution.parse)
 _command = parsed("the command", CommandResult.parse)
 _entry = parsed("the entry", Entry.parse)
 _approval = parsed("the approval", Approval.parse)
+_secret = parsed("the secret", SecretInfo.parse)

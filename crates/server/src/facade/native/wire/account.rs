@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use silica_sessions::{Admission, Quota, Resource};
+use silica_domain::NetworkMode;
+use silica_sessions::{Admission, KeyCeiling, Quota, Resource};
 use silica_store::Tenant;
 use silica_store::audit::Verdict;
 use silica_store::keys::KeyRecord;
@@ -309,6 +310,8 @@ pub(crate) struct Key {
     admin: bool,
     /// Whether it may decide on approvals
     approve: bool,
+    /// The most of the network that its sandboxes may have; null for what all keys may have
+    network: Option<KeyNetwork>,
     /// When it was created
     created_at: Moment,
     /// When it was revoked
@@ -322,8 +325,32 @@ impl From<&KeyRecord> for Key {
             name: key.name.clone(),
             admin: key.admin,
             approve: key.approve,
+            network: KeyNetwork::of(key),
             created_at: Moment(key.created_at),
             revoked_at: key.revoked_at.map(Moment),
+        }
+    }
+}
+
+/// The most of the network that the sandboxes of a key may have
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct KeyNetwork {
+    /// How much of the network there is
+    #[schemars(extend("enum" = ["none", "list", "open"]))]
+    mode: &'static str,
+    /// The rules that a sandbox may ask for
+    allow: Vec<String>,
+}
+
+impl KeyNetwork {
+    fn of(key: &KeyRecord) -> Option<Self> {
+        // Limits that cannot be read allow nothing.
+        let none = || Some(Self { mode: NetworkMode::None.name(), allow: Vec::new() });
+        match KeyCeiling::from_limits(key.limits.as_deref()?) {
+            Ok(ceiling) => ceiling
+                .map(|ceiling| Self { mode: ceiling.mode().name(), allow: ceiling.rules() }),
+            Err(_) => none(),
         }
     }
 }
