@@ -20,10 +20,10 @@ use crate::client::{Client, RemoteArgs};
 use crate::limits::{self, LimitArgs};
 use crate::picture::Pictures;
 use crate::units;
+use crate::workspace::network::NetworkArgs;
 use crate::workspace::{
     CellEnding, CellSummary, LocalWorkspace, RemoteWorkspace, Workspace, WorkspaceOptions,
 };
-use crate::workspace::network::NetworkArgs;
 use show::{Saving, Screen};
 use source::{Program, ProgramCell};
 

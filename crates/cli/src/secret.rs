@@ -113,7 +113,10 @@ fn from_stdin() -> Result<String> {
     // One more than allowed, and a line break.
     let most = u64::try_from(VALUE_BYTES_MAX)?.saturating_add(3);
     stdin.lock().take(most).read_to_string(&mut value).context("cannot read the value")?;
-    ensure!(value.trim().len() <= VALUE_BYTES_MAX, "the value has more than {VALUE_BYTES_MAX} bytes");
+    ensure!(
+        value.trim().len() <= VALUE_BYTES_MAX,
+        "the value has more than {VALUE_BYTES_MAX} bytes"
+    );
     Ok(value)
 }
 

@@ -40,9 +40,8 @@ pub use fairness::{
 };
 pub use kernel::{KernelInfo, KernelPhase};
 pub use network::{
-    CellNetwork, InlineSecret, KeyCeiling, LoneSockets, NetworkInfo, NetworkOptions,
-    NetworkPreset, NetworkRequest, OfferedSecret, SecretDraft, SecretInfo, TokenCounter,
-    bind_secret,
+    CellNetwork, InlineSecret, KeyCeiling, LoneSockets, NetworkInfo, NetworkOptions, NetworkPreset,
+    NetworkRequest, OfferedSecret, SecretDraft, SecretInfo, TokenCounter, bind_secret,
 };
 pub use ports::{Audience, EXPOSED_PORT_MIN, EXPOSED_PORTS_MAX, Exposure};
 pub use run_once::{RunEnd, RunReport, RunRequest};

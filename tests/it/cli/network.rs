@@ -8,10 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::http::Client;
 use crate::harness::server::{TestSandbox, TestServer};
 use crate::harness::upstream::{NAME, OTHER, Upstream};
-use crate::harness::{
-    CommandOutput, PYTHON, SILICA, TIMEOUT, TestHome, collect, eventually, finish, processes_with,
-    start,
-};
+use crate::harness::{CommandOutput, PYTHON, SILICA, TestHome, collect, finish, start};
 
 const VALUE: &str = "sk-live-7f3a9c51d2e84b60";
 
@@ -60,14 +57,6 @@ fn code_reaches_what_its_flags_name_and_is_told_of_the_rest() {
     let told = "silica: the network refused evil.example: the rules of the sandbox do not name the \
                 host; allow it with --net evil.example\n";
     assert_eq!(ran.stderr, told);
-    assert!(eventually(TIMEOUT, || processes_with("__egress").is_empty() || !is_ours(&home)));
-}
-
-/// Whether an egress process works in the directory of a test.
-fn is_ours(home: &TestHome) -> bool {
-    let directory = home.working_directory();
-    let works_there = |pid: u32| fs::read_link(format!("/proc/{pid}/cwd")).ok() == Some(directory.clone());
-    processes_with("__egress").iter().any(|process| works_there(process.pid))
 }
 
 #[test]
@@ -111,7 +100,8 @@ fn code_uses_a_secret_of_a_file_or_a_variable_and_never_sees_it() {
     let seen = upstream.seen();
     assert_eq!(seen.len(), 2);
     assert!(seen.iter().all(|seen| seen["headers"]["x-key"] == VALUE), "{seen:?}");
-    for secret in ["API_KEY=missing@a.example", "API_KEY=env:NOT_SET@a.example", "API_KEY=key", "a"] {
+    for secret in ["API_KEY=missing@a.example", "API_KEY=env:NOT_SET@a.example", "API_KEY=key", "a"]
+    {
         let ran = run(&home, &[format!("--secret={secret}")], "print(1)");
         assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{secret}: {ran:?}");
     }

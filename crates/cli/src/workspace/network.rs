@@ -107,8 +107,7 @@ impl NetworkArgs {
         };
         let mut rules = self.rule_texts().map(rule).collect::<Result<Vec<_>>>()?;
         let mut secrets = Vec::new();
-        let mut environment: Vec<(String, String)> =
-            silica_engine::network_environment().collect();
+        let mut environment: Vec<(String, String)> = silica_engine::network_environment().collect();
         for text in &self.secrets {
             let (secret, allowed) = secret(text)?;
             environment.push((secret.name.clone(), secret.placeholder.clone()));
@@ -189,8 +188,7 @@ impl NetworkPlan {
         let policy = EffectivePolicy::new(vec![layer], Vec::new());
         let refusals = Arc::new(LocalEvents::default());
         let egress = Egress::new(self.options, Arc::clone(&refusals) as Arc<dyn EgressEvents>);
-        let sockets =
-            LoneSockets { sandbox: Arc::downgrade(sandbox), policy: policy.clone() };
+        let sockets = LoneSockets { sandbox: Arc::downgrade(sandbox), policy: policy.clone() };
         let spec = AttachSpec {
             sandbox: "local".to_owned(),
             key: "local".to_owned(),

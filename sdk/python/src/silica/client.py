@@ -98,7 +98,7 @@ class Client:
         `files` maps paths in `/workspace` to text, bytes or a local `Path`; they are written before
         the code runs. `outputs` names files to return afterwards. `timeout` is in seconds of
         wall-clock time. `policy` names the policy that checks the code; if it requires an approval,
-        the call waits for the decision. `network` says what the code may reach; without it, nothing.
+        the call waits for the decision. `network` says what the code may reach: nothing without it.
         Raises `PolicyBlocked` if the policy forbids the code; code that fails is reported in
         `Run.outcome`, not raised.
         """
@@ -219,9 +219,7 @@ class Client:
         A key with `approve` may approve and deny the code of other keys. `network`, a `mode` and
         the rules of `allow` as text, is the most that its sandboxes may reach.
         """
-        return self.ask(
-            requests.create_key(name, admin=admin, approve=approve, network=network)
-        )
+        return self.ask(requests.create_key(name, admin=admin, approve=approve, network=network))
 
     def revoke_key(self, id: str) -> None:
         """Revokes a key. Requires an admin key; raises `NotFound` if there is no such key."""

@@ -255,8 +255,8 @@ class Execution:
     While `state` is `awaiting_approval`, `queued` or `running`, `outcome` is None. `message`
     describes the outcome, and `text` is the text of the main result. If the cell's interpreter was
     lost, `lost` says what was lost with it and what remains. `findings` are those of `policy`, and
-    `approval` is set if the policy required one. `network` is what the cell did with the network, if
-    the sandbox has one.
+    `approval` is set if the policy required one. `network` is what the cell did with the network
+    of its sandbox.
     """
 
     id: str

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 class Sandbox:
     """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. A `with` block deletes a sandbox
-    from `create` at its end, and leaves a sandbox from `connect` running. Methods raise `NotFound`
-    if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it has ended.
+    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. A `with` block
+    deletes a sandbox from `create` at its end, and leaves a sandbox from `connect` running. Methods
+    raise `NotFound` if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded`
+    if it has ended.
     """
 
     def __init__(self, client: Client, id: str) -> None:
@@ -70,10 +71,11 @@ class Sandbox:
 
         `inputs` appear read-only in `/data/input`: text, bytes, a local `Path`, or a `Shared` input
         of the server. `interpreter` is `forked` (starts in milliseconds) or `fresh` (shares no
-        memory with other sandboxes). `network` says what the sandbox may reach; without it, nothing.
-        The sandbox ends after `ttl_seconds`, after `idle_seconds`
-        without a request, or after `max_cells` cells. Raises `BadRequest` for values that the
-        server does not allow, and `RateLimited` if a quota of the key is used up.
+        memory with other sandboxes). `network` says what the sandbox may reach: nothing
+        without it. The sandbox ends after `ttl_seconds`, after `idle_seconds` without a request, or
+        after `max_cells` cells. Raises `BadRequest` for values that the server does not allow,
+        `Forbidden` for a network that the operator does not offer, and `RateLimited` if a quota of
+        the key is used up.
         """
         build = partial(
             requests.create_sandbox,

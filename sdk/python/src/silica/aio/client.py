@@ -99,7 +99,7 @@ class AsyncClient:
         `files` maps paths in `/workspace` to text, bytes or a local `Path`; they are written before
         the code runs. `outputs` names files to return afterwards. `timeout` is in seconds of
         wall-clock time. `policy` names the policy that checks the code; if it requires an approval,
-        the call waits for the decision. `network` says what the code may reach; without it, nothing.
+        the call waits for the decision. `network` says what the code may reach: nothing without it.
         Raises `PolicyBlocked` if the policy forbids the code; code that fails is reported in
         `Run.outcome`, not raised.
         """

@@ -42,7 +42,9 @@ class AsyncNetwork:
         method: str | None = None,
     ) -> NetworkCheck:
         """Returns what the rules say about a URL, or a host and port; nothing is opened."""
-        return await self._client.ask(requests.check_network(self._sandbox, url, host, port, method))
+        return await self._client.ask(
+            requests.check_network(self._sandbox, url, host, port, method)
+        )
 
     async def connections(self) -> list[Connection]:
         """Returns the open connections, and the last 1000 that ended."""
@@ -69,4 +71,6 @@ class AsyncPorts:
         self, port: int, *, path: str | None = None, expires_seconds: float | None = None
     ) -> Link:
         """Returns a URL of a port that works without a key, also in a browser."""
-        return await self._client.ask(requests.link_port(self._sandbox, port, path, expires_seconds))
+        return await self._client.ask(
+            requests.link_port(self._sandbox, port, path, expires_seconds)
+        )

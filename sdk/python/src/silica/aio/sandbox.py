@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 class AsyncSandbox:
     """An isolated environment with its own files, processes and limits.
 
-    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. An `async with` block deletes a
-    sandbox from `create` at its end, and leaves a sandbox from `connect` running. Methods raise
-    `NotFound` if the sandbox does not exist and, except `info` and `delete`, `SandboxEnded` if it
-    has ended.
+    `files`, `commands`, `kernels`, `network` and `ports` give access to its parts. An `async with`
+    block deletes a sandbox from `create` at its end, and leaves a sandbox from `connect` running.
+    Methods raise `NotFound` if the sandbox does not exist and, except `info` and `delete`,
+    `SandboxEnded` if it has ended.
     """
 
     def __init__(self, client: AsyncClient, id: str) -> None:

@@ -348,8 +348,9 @@ impl KeyNetwork {
         // Limits that cannot be read allow nothing.
         let none = || Some(Self { mode: NetworkMode::None.name(), allow: Vec::new() });
         match KeyCeiling::from_limits(key.limits.as_deref()?) {
-            Ok(ceiling) => ceiling
-                .map(|ceiling| Self { mode: ceiling.mode().name(), allow: ceiling.rules() }),
+            Ok(ceiling) => {
+                ceiling.map(|ceiling| Self { mode: ceiling.mode().name(), allow: ceiling.rules() })
+            }
             Err(_) => none(),
         }
     }
