@@ -145,7 +145,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    pub(crate) fn network(error: NetworkError) -> Self {
+    pub(crate) fn network(error: &NetworkError) -> Self {
         Self::BadNetwork(error.to_string())
     }
 }

@@ -93,12 +93,13 @@ impl Upstream {
     }
 
     /// Starts a server whose sandboxes may reach this one, with further settings of `[network]`.
-    pub(crate) fn serve(&self, mode: &str, more: &str) -> TestServer {
+    pub(crate) fn serve(&self, mode: &str, further: &str) -> TestServer {
         let roots = self.authority();
         let text = format!(
             "[network]\nmode_max = \"{mode}\"\nprivate_allowed = [\"127.0.0.0/8\"]\n\
-             extra_roots = {roots:?}\n{more}\n\
-             [network.hosts]\n\"{NAME}\" = \"127.0.0.1\"\n\"{OTHER}\" = \"127.0.0.1\"\n"
+             extra_roots = \"{}\"\n{further}\n\
+             [network.hosts]\n\"{NAME}\" = \"127.0.0.1\"\n\"{OTHER}\" = \"127.0.0.1\"\n",
+            roots.display()
         );
         let file = self.path("silica.toml");
         fs::write(&file, text).unwrap();

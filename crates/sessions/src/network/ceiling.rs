@@ -36,15 +36,15 @@ struct StoredCeiling {
 impl KeyCeiling {
     /// Checks a mode and rules in their short form. A list must have rules, and only a list may.
     pub fn parse(mode: &str, allow: &[String]) -> Result<Self, SessionError> {
-        let mode: NetworkMode = mode.parse().map_err(SessionError::network)?;
+        let mode: NetworkMode = mode.parse().map_err(|error| SessionError::network(&error))?;
         if (mode == NetworkMode::List) == allow.is_empty() {
             let words = "the network of a key needs rules if its mode is list, and none otherwise";
             return Err(SessionError::BadNetwork(words.to_owned()));
         }
         let rules: Result<Vec<NetworkRule>, _> = allow.iter().map(|rule| rule.parse()).collect();
-        let rules = rules.map_err(SessionError::network)?;
+        let rules = rules.map_err(|error| SessionError::network(&error))?;
         let policy = NetworkPolicy::new(mode, rules, Vec::new(), false);
-        Ok(Self { policy: policy.map_err(SessionError::network)? })
+        Ok(Self { policy: policy.map_err(|error| SessionError::network(&error))? })
     }
 
     /// Returns it as the limits of a key.

@@ -94,7 +94,8 @@ impl Sessions {
     ) -> Result<NetworkTerms, SessionError> {
         let options = &self.services.networks.options;
         let limits = request.limits.clone().unwrap_or_else(|| options.limits.clone());
-        let limits = limits.within(&options.limits).map_err(SessionError::network)?;
+        let limits =
+            limits.within(&options.limits).map_err(|error| SessionError::network(&error))?;
         if request.inline.len() > INLINE_MAX {
             return Err(SessionError::BadNetwork(format!(
                 "a request must have at most {INLINE_MAX} headers of its own"
@@ -116,7 +117,7 @@ impl Sessions {
             request.policy.deny().to_vec(),
             request.policy.ask(),
         );
-        let policy = policy.map_err(SessionError::network)?;
+        let policy = policy.map_err(|error| SessionError::network(&error))?;
         if mode != NetworkMode::None {
             let own: BTreeMap<String, String> = network_environment().collect();
             let given = std::mem::replace(&mut parts.environment, own);
@@ -252,7 +253,7 @@ fn secret_rules(name: &str, terms: &SecretTerms) -> Result<Vec<NetworkRule>, Ses
             secrets: vec![name.to_owned()],
             ..RuleDraft::default()
         };
-        NetworkRule::parse(&draft).map_err(SessionError::network)
+        NetworkRule::parse(&draft).map_err(|error| SessionError::network(&error))
     };
     terms.hosts.iter().map(rule).collect()
 }

@@ -81,25 +81,25 @@ pub(super) const NETWORK: &[Key] = &[
 
 const RULE: Text<NetworkRule> = Text {
     allowed: "a rule, such as api.example.com, *.example.com or db.example.com:5432/tcp",
-    read: |text| text.parse().map_err(because),
+    read: |text| text.parse().map_err(|error| because(&error)),
     write: ToString::to_string,
 };
 
 const DENIAL: Text<DenyRule> = Text {
     allowed: "a host, a pattern of hosts or a range of addresses, such as *.bad.example",
-    read: |text| text.parse().map_err(because),
+    read: |text| text.parse().map_err(|error| because(&error)),
     write: ToString::to_string,
 };
 
 const RANGE: Text<Cidr> = Text {
     allowed: "a range of addresses, such as 10.1.0.0/16",
-    read: |text| text.parse().map_err(because),
+    read: |text| text.parse().map_err(|error| because(&error)),
     write: ToString::to_string,
 };
 
 const NAME: Text<DnsName> = Text {
     allowed: "a host name",
-    read: |text| text.parse().map_err(because),
+    read: |text| text.parse().map_err(|error| because(&error)),
     write: |name| name.as_str().to_owned(),
 };
 
@@ -122,6 +122,6 @@ const SECRET: Text<SecretSource> = Text {
     write: |source| format!("{}@{}", source.file.display(), source.hosts.join(",")),
 };
 
-fn because(error: NetworkError) -> TextError {
+fn because(error: &NetworkError) -> TextError {
     TextError::Because(error.to_string())
 }
