@@ -43,7 +43,7 @@ async fn frames_follow_each_other() {
     let metadata = r#"{"image/png":{"width":5}}"#.to_owned();
     let bundle = Bundle { main: true, payloads, metadata };
     let result = FromGuest::Result { cell: 1, seq: 0, bundle };
-    assert_eq!(frames, [FromGuest::Hello, result, done]);
+    assert_eq!(frames, [FromGuest::Hello { left_behind: Vec::new() }, result, done]);
 }
 
 #[tokio::test]
