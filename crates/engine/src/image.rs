@@ -29,6 +29,10 @@ const SURVEY_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a fork of the interpreter may take to write the image.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The longest file of an image; most of it is a hole.
+// The largest limit of a sandbox's memory is a quarter of it.
+const IMAGE_BYTES_MAX: u64 = 64 << 30;
+
 /// The longest report of a writer.
 const REPORT_BYTES_MAX: u64 = 64;
 
@@ -201,6 +205,10 @@ impl Kernel {
         };
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("image", flags)
+            .map_err(|errno| BranchError::System(errno.into()))?;
+        // Made as long as any image gets, for the guest's own limit of file sizes keeps it from doing
+        // so. Only what is written takes memory.
+        rustix::fs::ftruncate(&file, IMAGE_BYTES_MAX)
             .map_err(|errno| BranchError::System(errno.into()))?;
         let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| BranchError::System(errno.into()))?;

@@ -14,7 +14,7 @@ use core::ffi::CStr;
 
 pub(crate) use memory::{
     PageRange, Pages, discard, make_executable, make_readable, make_writable, map, map_apart,
-    map_at, map_file, map_to_write, memory_file, move_mapping, random, read_at, reserve,
+    map_at, map_file, map_to_write, memory_file, move_mapping, random, read_at, read_to, reserve,
     scan_pages, seal, set_length, unmap, write_at,
 };
 pub(crate) use process::{

@@ -61,15 +61,12 @@ next(g)";
     for origin in [KernelOrigin::Warm, KernelOrigin::Fresh] {
         let mut original = sandbox(&engine, &home.options(origin)).await;
         print(&mut original, setup).await;
-        let made = branch_with(
-            &engine,
-            &mut original,
-            &BranchOptions::default(),
-            // A fresh interpreter shares no memory with the zygote whose fork becomes it.
-            if origin == KernelOrigin::Warm { Carried::OwnPages } else { Carried::Everything },
-            1,
-        );
-        let (mut twins, left_behind) = made.await.unwrap();
+        let none = BranchOptions::default();
+        // A fresh interpreter shares no memory with the zygote whose fork becomes it.
+        let warm = origin == KernelOrigin::Warm;
+        let carried = if warm { Carried::OwnPages } else { Carried::Everything };
+        let made = branch_with(&engine, &mut original, &none, carried, 1).await;
+        let (mut twins, left_behind) = made.unwrap();
         assert_eq!(left_behind, []);
         let twin = &mut twins[0];
         assert_eq!(print(twin, look).await, "[1, 2, 3] kept 1");
@@ -202,7 +199,7 @@ const LOST: [(&str, LeftKind, &str); 6] = [
     ("import tempfile; f = tempfile.TemporaryFile()", LeftKind::File, "(deleted)"),
     ("import signal; signal.setitimer(signal.ITIMER_REAL, 900)", LeftKind::Timer, "ITIMER_REAL"),
     (
-        "import asyncio\nasync def forever():\n    await asyncio.sleep(900)\nt = asyncio.create_task(forever(), name='ticker')\nawait asyncio.sleep(0)",
+        "import asyncio\nasync def begin():\n    return asyncio.create_task(asyncio.sleep(900), name='ticker')\nt = await begin()",
         LeftKind::Task,
         "ticker",
     ),

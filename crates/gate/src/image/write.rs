@@ -139,7 +139,9 @@ fn write(
         ..Header::default()
     };
     let pagemap = sys::open(c"/proc/self/pagemap", sys::O_RDONLY)?;
-    let mut writer = Writer { image, reach, pagemap, end: PAGE, file_bytes_max: soft, tables };
+    let memory = sys::open(c"/proc/self/mem", sys::O_RDONLY)?;
+    let mut writer =
+        Writer { image, reach, pagemap, memory, end: PAGE, file_bytes_max: soft, tables };
     for index in 0..writer.tables.maps.list().len() {
         let mapping = writer.tables.maps.list()[index];
         if mapping.start != own {
@@ -153,6 +155,8 @@ struct Writer<'a> {
     image: i32,
     reach: Reach,
     pagemap: i32,
+    /// The memory of this process as a file.
+    memory: i32,
     /// Where the next contents go; a multiple of the page size.
     end: u64,
     file_bytes_max: u64,
@@ -440,7 +444,7 @@ impl Writer<'_> {
                 Ok(0) => return Err(EINVAL),
                 Ok(written) => at += written,
                 // Beyond the end of a mapped file there is nothing; the image has zeros there.
-                Err(EFAULT) => at = (at + 1).next_multiple_of(PAGE),
+                Err(EFAULT | sys::EIO) => at = (at + 1).next_multiple_of(PAGE),
                 Err(errno) => return Err(errno),
             }
         }
@@ -449,7 +453,8 @@ impl Writer<'_> {
     }
 
     /// Writes some of the memory at `address`, through the file where its size allows it, and else
-    /// through a mapping of the file: the limit of file sizes is not about images.
+    /// through a mapping of the file: the limit of file sizes is not about images. In both cases
+    /// the kernel copies, so that memory which cannot be read is an error and not a signal.
     fn write_some(&self, address: u64, length: u64, offset: u64) -> Result<u64, Errno> {
         if offset < self.file_bytes_max {
             let length = length.min(self.file_bytes_max - offset);
@@ -463,15 +468,13 @@ impl Writer<'_> {
         let length = length.min(WINDOW_BYTES - (offset - start));
         let size = (offset - start + length).next_multiple_of(PAGE);
         let window = sys::map_to_write(self.image, start as usize, size as usize)?;
-        let from: *const u8 = core::ptr::with_exposed_provenance(address as usize);
-        let to: *mut u8 =
-            core::ptr::with_exposed_provenance_mut(window + (offset - start) as usize);
-        // SAFETY: the memory at `from` is mapped and readable, the window is mapped to write and
-        // was unknown before, so that the two do not overlap.
-        unsafe { core::ptr::copy_nonoverlapping(from, to, length as usize) };
+        let at = window + (offset - start) as usize;
+        // SAFETY: the window is mapped to write, nothing else knows of it, and any bytes are valid
+        // there.
+        let copied = unsafe { sys::read_to(self.memory, at, length as usize, address) };
         // SAFETY: nothing else knows of the window.
         unsafe { sys::unmap(window, size as usize) }?;
-        Ok(length)
+        copied.map(|copied| copied as u64)
     }
 
     /// Writes the tables, and last the header, which makes the file an image.

@@ -206,6 +206,21 @@ pub(crate) fn read_at(file: i32, into: &mut [u8], offset: u64) -> Result<usize, 
     unsafe { call(SYS_PREAD64, [value(file), address, into.len(), offset as usize, 0, 0]) }
 }
 
+/// Reads a part of a file to an address; returns how many bytes.
+///
+/// # Safety
+/// Nothing may hold a reference to the `length` bytes at `address`, and any bytes must be valid
+/// there.
+pub(crate) unsafe fn read_to(
+    file: i32,
+    address: usize,
+    length: usize,
+    offset: u64,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller vouches for the bytes at `address`.
+    unsafe { call(SYS_PREAD64, [value(file), address, length, offset as usize, 0, 0]) }
+}
+
 /// A range of pages of one kind, as the kernel tells it.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
