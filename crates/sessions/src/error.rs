@@ -1,7 +1,9 @@
 //! Errors of this crate, one variant for each thing a caller can act on.
 
+use std::time::Duration;
+
 use silica_domain::{CellId, CommandId, ItemKind, LimitError, UnknownId};
-use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
+use silica_engine::{BranchError, CommandError, EngineError, FileError, InputError, KernelError, TierError};
 use silica_store::StoreError;
 use silica_store::approvals::State;
 
@@ -97,6 +99,12 @@ pub enum SessionError {
     /// A command could not be started.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// The interpreter could not be copied.
+    #[error(transparent)]
+    Branch(BranchError),
+    /// The kernel runs a cell.
+    #[error("the kernel runs a cell that did not end within {} s; interrupt it or try again", .0.as_secs())]
+    Busy(Duration),
     /// The sandbox could not be created.
     #[error("the sandbox could not be created")]
     Engine(#[source] EngineError),
@@ -135,6 +143,16 @@ impl From<EngineError> for SessionError {
             EngineError::Limits(error) => Self::Limit(error),
             EngineError::Input(error) => Self::Input(error),
             error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<BranchError> for SessionError {
+    fn from(error: BranchError) -> Self {
+        match error {
+            BranchError::Files(error) => Self::File(error),
+            BranchError::Sandbox(error) => Self::from(*error),
+            error => Self::Branch(error),
         }
     }
 }

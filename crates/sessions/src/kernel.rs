@@ -8,14 +8,15 @@ mod task;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use silica_domain::{CellId, KernelId, Limits};
-use silica_engine::{CellSetup, Control, Kernel, Setup};
+use silica_domain::{BranchOptions, CellId, KernelId, Limits};
+use silica_engine::{Branch, Carried, CellSetup, Control, Engine, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::cell::Cell;
+use crate::error::SessionError;
 use crate::fairness::QueueSlot;
 use crate::session::Session;
 
@@ -73,8 +74,18 @@ pub(crate) struct Job {
     pub(crate) ticket: Ticket,
 }
 
+/// A branching on its way to the kernel whose interpreter is copied.
+pub(crate) struct BranchJob {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: BranchOptions,
+    pub(crate) carried: Carried,
+    /// Takes the branching, and how many cells the interpreter has begun.
+    pub(crate) reply: oneshot::Sender<Result<(Branch, u64), SessionError>>,
+}
+
 enum Message {
     Run(Box<Job>),
+    Branch(Box<BranchJob>),
     Restart,
 }
 
@@ -103,6 +114,7 @@ impl KernelHandle {
         id: KernelId,
         kernel: Kernel,
         setup: Setup,
+        cells_begun: u64,
     ) -> Arc<Self> {
         let (messages, inbox) = mpsc::unbounded_channel();
         let handle = Arc::new(Self {
@@ -120,7 +132,7 @@ impl KernelHandle {
             session: Arc::clone(session),
             handle: Arc::clone(&handle),
             kernel: Some(kernel),
-            cells_begun: 0,
+            cells_begun,
             setup,
         };
         tokio::spawn(task.run(inbox));
@@ -161,8 +173,13 @@ impl KernelHandle {
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
-            Ok(()) | Err(SendError(Message::Restart)) => Ok(()),
+            Ok(()) | Err(SendError(Message::Restart | Message::Branch(_))) => Ok(()),
         }
+    }
+
+    /// Has the interpreter copied after the cells that are queued. If the kernel has ended, the reply is dropped.
+    pub(crate) fn branch(&self, job: BranchJob) {
+        drop(self.messages.send(Message::Branch(Box::new(job))));
     }
 
     /// Interrupts the running cell, if there is one.

@@ -8,6 +8,7 @@
 
 mod approval;
 mod audit;
+mod branching;
 mod busy_poll;
 mod cell;
 mod command;
@@ -26,6 +27,7 @@ mod sessions;
 mod statistics;
 
 pub use approval::{ApprovalMode, CheckResult, DecisionRequest, Review, ReviewOptions};
+pub use branching::{ForkRequest, Forked};
 pub use cell::{Cell, CellCode, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
 pub use command::{
     Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,

@@ -75,6 +75,8 @@ pub(crate) struct NewSession {
     pub(crate) slot: QuotaSlot,
     /// The sandbox, with a first kernel that is ready.
     pub(crate) created: Created,
+    /// How many cells that kernel has run already, in the sandbox that this one is a copy of.
+    pub(crate) cells_begun: u64,
 }
 
 /// What clients see of a session.
@@ -169,7 +171,7 @@ impl Items {
 impl Session {
     /// Takes over a sandbox.
     pub(crate) fn start(new: NewSession, services: Services) -> Arc<Self> {
-        let NewSession { id, tenant, purpose, terms, slot, created } = new;
+        let NewSession { id, tenant, purpose, terms, slot, created, cells_begun } = new;
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
         let items = Items::new(Instant::now(), terms.ttl, created_at.after(terms.ttl));
@@ -193,7 +195,7 @@ impl Session {
             items: Mutex::new(items),
         });
         let setup = session.setup(None, &BTreeMap::new());
-        session.add_kernel(kernel, setup);
+        session.add_kernel(kernel, setup, cells_begun);
         session
     }
 

@@ -38,6 +38,12 @@ fn endpoints(sandbox: &TestSandbox) -> Vec<Endpoint> {
             true,
         ),
         endpoint("{}/extend", json!({"ttl_seconds": 60}), false),
+        endpoint(
+            "{}/fork",
+            json!({"count": 1, "metadata": {"a": "b"}, "ttl_seconds": 60, "threads": "leave",
+            "shared": "leave", "processes": "leave", "same_random": true}),
+            true,
+        ),
         endpoint("{}/kernels", json!({"env": {"A": "B"}, "directory": "/tmp"}), true),
         endpoint(
             "{}/cells",

@@ -222,6 +222,11 @@ fn run_and_sandboxes(caller: &mut Caller) {
     assert_eq!(listed.json()["sandboxes"].as_array().unwrap().len(), 1);
     caller.json(200, "extendSandbox", &json!({"ttl_seconds": 700}));
     caller.want(200, "getUsage", "", "");
+    let forked = caller.json(201, "forkSandbox", &json!({"metadata": {"user": "twin"}}));
+    let twin = forked["sandboxes"][0]["id"].as_str().unwrap();
+    caller.name("sandbox", twin);
+    caller.want(204, "deleteSandbox", "", "");
+    caller.name("sandbox", sandbox["id"].as_str().unwrap());
     let watched = caller.want(200, "watchSandboxes", "", "").json();
     assert_eq!(watched["sandboxes"][0]["id"], sandbox["id"]);
 }

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod branching;
 pub(crate) mod cells;
 pub(crate) mod commands;
 pub(crate) mod docs;
@@ -81,6 +82,7 @@ routes! {
     get "/v1/sandboxes/{sandbox}" => sandboxes::get;
     delete "/v1/sandboxes/{sandbox}" => sandboxes::delete;
     post "/v1/sandboxes/{sandbox}/extend" => sandboxes::extend;
+    post "/v1/sandboxes/{sandbox}/fork" => branching::fork;
     get "/v1/sandboxes/{sandbox}/usage" => sandboxes::usage;
 
     get "/v1/sandboxes/{sandbox}/kernels" => kernels::list;

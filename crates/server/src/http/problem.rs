@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use silica_domain::UnknownId;
-use silica_engine::{CommandError, FileError};
+use silica_engine::{BranchError, CommandError, FileError};
 use silica_interpret::model::ModelError;
 use silica_sessions::{AdmissionError, CheckResult, SessionError};
 use silica_store::StoreError;
@@ -63,6 +63,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
     Conflict = "conflict", CONFLICT;
     SandboxEnded = "sandbox_ended", CONFLICT;
+    CannotFork = "cannot_fork", CONFLICT;
     CellEnded = "cell_ended", CONFLICT;
     CommandEnded = "command_ended", CONFLICT;
     AlreadyDecided = "already_decided", CONFLICT;
@@ -192,6 +193,8 @@ impl From<SessionError> for Problem {
             | SessionError::TooManyWait(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
+            SessionError::Busy(_) => Code::Conflict,
+            SessionError::Branch(error) => branch_code(error),
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
             SessionError::Engine(_) | SessionError::Kernel(_) | SessionError::Zone(_) => {
@@ -226,6 +229,22 @@ impl From<SessionError> for Problem {
             _ => None,
         };
         Self { code, detail, retry, size, checked }
+    }
+}
+
+fn branch_code(error: &BranchError) -> Code {
+    match error {
+        BranchError::Refused(_) | BranchError::NotWritten(_) | BranchError::HeldOpen => {
+            Code::CannotFork
+        }
+        BranchError::Files(error) => file_code(error),
+        BranchError::OtherZygote
+        | BranchError::Kernel(_)
+        | BranchError::System(_)
+        | BranchError::Sandbox(_) => {
+            tracing::error!(error = error as &dyn std::error::Error, "a sandbox was not copied");
+            Code::CannotCreate
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{CellReport, Changes, Control, Kernel, Setup};
+use silica_engine::{BranchError, CellReport, Changes, Control, Kernel, Setup};
 use silica_store::audit::Ticket;
 use tokio::sync::{mpsc, watch};
 
-use super::{Job, KernelHandle, Message};
+use super::{BranchJob, Job, KernelHandle, Message};
 use crate::busy_poll;
 use crate::cell::{Cell, CellEnd, KernelState, LogWriter, give_up, write_end};
 use crate::error::SessionError;
@@ -59,6 +59,7 @@ impl KernelTask {
                             self.try_replace().await;
                         }
                     }
+                    Some(Message::Branch(job)) => self.branch(*job).await,
                     Some(Message::Restart) => self.try_replace().await,
                     None => break,
                 },
@@ -78,6 +79,28 @@ impl KernelTask {
             }
         }
         self.close(inbox).await;
+    }
+
+    /// Begins a branching, unless its caller has given up. An interpreter that is lost by it is replaced.
+    async fn branch(&mut self, job: BranchJob) {
+        let BranchJob { engine, options, carried, reply } = job;
+        if reply.is_closed() {
+            return;
+        }
+        if self.kernel.is_none() {
+            self.try_replace().await;
+        }
+        let Some(kernel) = &mut self.kernel else { return };
+        let _executing = self.session.execute();
+        let begun =
+            engine.begin_branch(&self.session.sandbox, kernel, &options, carried).await;
+        let is_lost = matches!(&begun, Err(BranchError::Kernel(_)));
+        let begun = begun.map(|branch| (branch, self.cells_begun)).map_err(SessionError::from);
+        // A caller that has given up drops the branching.
+        let _ = reply.send(begun);
+        if is_lost && !self.session.sandbox.is_dead() {
+            self.try_replace().await;
+        }
     }
 
     /// Ends the cells that are still queued, then the interpreter.

@@ -36,6 +36,8 @@ pub enum Activity {
     File,
     /// A prompt for a model; the code that the model runs has records of its own.
     Interpret,
+    /// Copies of a live sandbox.
+    Fork,
 }
 
 impl Activity {
@@ -47,6 +49,7 @@ impl Activity {
             Self::Run => "run",
             Self::File => "file",
             Self::Interpret => "interpret",
+            Self::Fork => "fork",
         }
     }
 }

@@ -452,6 +452,35 @@ class Usage:
         return cls(now=now, samples=fields.many("samples", UsageSample.parse))
 
 
+@dataclass(frozen=True)
+class LeftBehind:
+    """Something that a copy of a sandbox does not have, such as a socket or a thread."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def parse(cls, fields: Fields) -> LeftBehind:
+        """Parses one of `left_behind`."""
+        return cls(kind=fields.text("kind"), name=fields.text("name"))
+
+
+@dataclass(frozen=True)
+class Forked:
+    """The copies of a sandbox, and what they do not have."""
+
+    sandboxes: list[SandboxInfo]
+    left_behind: list[LeftBehind]
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Forked:
+        """Parses the answer of `…/fork`."""
+        return cls(
+            sandboxes=fields.many("sandboxes", SandboxInfo.parse),
+            left_behind=fields.many("left_behind", LeftBehind.parse),
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class CommandResult:
     """A command: its state, outcome and output.

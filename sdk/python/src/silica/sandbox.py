@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from silica.core.flow import Flow
     from silica.core.flows import Given
-    from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+    from silica.models import Execution, LeftBehind, Limits, SandboxInfo, Shared, Usage
 
     Executions = list[Execution]
+    LeftBehinds = list[LeftBehind]
+    Sandboxes = list["Sandbox"]
 
 
 class Sandbox:
@@ -42,6 +44,7 @@ class Sandbox:
         self._owns_client = False
         self._created = False
         self.id = id
+        self.left_behind: LeftBehinds = []
         self.files = Files(client, id)
         self.commands = Commands(client, id)
         self.kernels = Kernels(client, id)
@@ -182,6 +185,40 @@ class Sandbox:
     def extend(self, ttl_seconds: float) -> None:
         """Extends the lifetime to at least `ttl_seconds` from now; never shortens it."""
         self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
+
+    def fork(
+        self,
+        count: int = 1,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        threads: str | None = None,
+        shared: str | None = None,
+        processes: str | None = None,
+        same_random: bool = False,
+    ) -> Sandboxes:
+        """Makes copies that go on from the same variables and files; each is a sandbox of its own.
+
+        `left_behind` of a copy lists what it lacks, such as sockets. Threads, other processes and
+        shared memory would make a copy wrong: `Conflict` names them, unless `threads`, `processes`
+        or `shared` is `leave`. With `same_random` the copies draw the same random numbers. The
+        caller deletes the copies.
+        """
+        call = requests.fork_sandbox(
+            self.id,
+            count=count,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            threads=threads,
+            shared=shared,
+            processes=processes,
+            same_random=same_random,
+        )
+        forked = self._client.ask(call)
+        twins = [Sandbox(self._client, info.id) for info in forked.sandboxes]
+        for twin in twins:
+            twin._created, twin.left_behind = True, forked.left_behind
+        return twins
 
     def delete(self) -> None:
         """Ends the sandbox and all its processes; returns when none of them runs any more.

@@ -19,6 +19,7 @@ from silica.models import (
     CommandResult,
     Entry,
     Execution,
+    Forked,
     KernelInfo,
     Limits,
     Link,
@@ -40,6 +41,8 @@ RUN_PATIENCE = 24 * 3600.0
 EVENTS_PATIENCE = 120.0
 # How long one request waits for the end of a cell or command; then the next is sent.
 WAIT_SECONDS = 20.0
+# A fork waits for the cell that runs, and then copies all memory and files.
+FORK_PATIENCE = 180.0
 # The timeout of an interrupt that is sent while an exception is raised.
 INTERRUPT_PATIENCE = 5.0
 
@@ -184,6 +187,31 @@ def extend_sandbox(sandbox: str, ttl_seconds: float) -> Call[SandboxInfo | None]
         json={"ttl_seconds": ttl_seconds},
         repeatable=True,
     )
+
+
+def fork_sandbox(
+    sandbox: str,
+    *,
+    count: int,
+    metadata: Mapping[str, str] | None,
+    ttl_seconds: float | None,
+    threads: str | None,
+    shared: str | None,
+    processes: str | None,
+    same_random: bool,
+) -> Call[Forked]:
+    """Copies a live sandbox."""
+    body = given(
+        count=count,
+        metadata=metadata,
+        ttl_seconds=ttl_seconds,
+        threads=threads,
+        shared=shared,
+        processes=processes,
+        same_random=same_random or None,
+    )
+    path = path_of("sandboxes", sandbox, "fork")
+    return Call("POST", path, parsed("the copies", Forked.parse), json=body, patience=FORK_PATIENCE)
 
 
 def delete_sandbox(sandbox: str) -> Call[None]:

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::parts::{Operation, operation, text};
 use crate::facade::native::wire::{self, sandbox};
-use crate::facade::native::{interpret, kernels, run, sandboxes};
+use crate::facade::native::{branching, interpret, kernels, run, sandboxes};
 use crate::http::problem::Code;
 
 /// Every operation, group by group.
@@ -138,6 +138,15 @@ fn sandboxes() -> Vec<Operation> {
         operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Extend its lifetime")
             .body::<sandboxes::ExtendSandboxBody>()
             .answers::<sandbox::Sandbox>(200, "The sandbox"),
+        operation("post", "/v1/sandboxes/{sandbox}/fork", "forkSandbox", "Copy a live sandbox")
+            .about(
+                "Makes sandboxes that go on from the same variables and files, between two cells. \
+                 What cannot come along is listed; what would make a copy wrong is refused.",
+            )
+            .body::<branching::ForkSandboxBody>()
+            .answers::<wire::branching::ForkedSandboxes>(201, "The copies, and what they lack")
+            .fails(&MAKING)
+            .fails(&[Code::CannotFork, Code::Conflict, Code::TooLarge, Code::DiskFull]),
         operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "Get its usage")
             .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
     ]

@@ -14,7 +14,7 @@ use super::document;
 use crate::facade::limits::LimitsBody;
 use crate::facade::native::ROUTES;
 use crate::facade::native::{
-    approvals, audit, cells, commands, files, interpret, kernels, keys, run, sandboxes,
+    approvals, audit, branching, cells, commands, files, interpret, kernels, keys, run, sandboxes,
 };
 use crate::http::problem::Code;
 
@@ -281,6 +281,10 @@ fn request_schemas_say_what_parsers_do() {
         "ExtendSandbox",
         parses::<sandboxes::ExtendSandboxBody>,
     );
+    check_request::<branching::ForkSandboxBody>(
+        "ForkSandbox",
+        parses::<branching::ForkSandboxBody>,
+    );
     check_request::<kernels::CreateKernelBody>("CreateKernel", parses::<kernels::CreateKernelBody>);
     check_request::<cells::CellBody>("CreateCell", parses::<cells::CellBody>);
     check_request::<cells::ExtendCellBody>("ExtendCell", parses::<cells::ExtendCellBody>);
@@ -312,7 +316,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 17);
+    assert_eq!(checked.len(), 18);
 }
 
 #[track_caller]
@@ -351,7 +355,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 23);
+    assert_eq!(examples, 25);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the
