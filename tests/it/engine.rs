@@ -1,6 +1,6 @@
 //! Tests of `crates/engine`: cells, commands, files and limits of a sandbox.
 
-mod branching;
+pub(crate) mod branching;
 pub(crate) mod commands;
 mod files;
 mod inputs;

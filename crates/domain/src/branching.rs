@@ -78,7 +78,8 @@ impl LeftBehind {
 
     /// Makes one, with a name that may come from a guest.
     pub fn new(kind: LeftKind, name: &str) -> Self {
-        let printable = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+        let printable =
+            |character: char| if character.is_control() { '\u{fffd}' } else { character };
         Self { kind, name: name.chars().take(NAME_CHARS_MAX).map(printable).collect() }
     }
 }

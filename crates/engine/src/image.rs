@@ -27,7 +27,7 @@ use crate::wire::{FromGuest, ToGuest};
 const SURVEY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a fork of the interpreter may take to write the image.
-const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 
 /// The longest file of an image; most of it is a hole.
 // The largest limit of a sandbox's memory is a quarter of it.
@@ -138,7 +138,8 @@ impl ImageWriting {
         if !seals.contains(SEALS) {
             return Err(BranchError::HeldOpen);
         }
-        let stat = rustix::fs::fstat(&self.file).map_err(|errno| BranchError::System(errno.into()))?;
+        let stat =
+            rustix::fs::fstat(&self.file).map_err(|errno| BranchError::System(errno.into()))?;
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
         Ok(Arc::new(Image { file: self.file, bytes, left_behind: self.left_behind }))
     }

@@ -134,8 +134,7 @@ impl Sandbox {
         made: BoxFuture<'static, Result<WritableTree, TierError>>,
     ) -> Result<Self, CreateError> {
         let tree = made.await.map_err(CreateError::Enclosure)?;
-        let files =
-            Files::new(tree, plan.spec.limits.disk_bytes).map_err(CreateError::Files)?;
+        let files = Files::new(tree, plan.spec.limits.disk_bytes).map_err(CreateError::Files)?;
         // No code of a user has run yet.
         for input in &plan.spec.inputs {
             files.link_input(input.name()).map_err(CreateError::Inputs)?;

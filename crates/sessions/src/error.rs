@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use silica_domain::{CellId, CommandId, ItemKind, LimitError, UnknownId};
-use silica_engine::{BranchError, CommandError, EngineError, FileError, InputError, KernelError, TierError};
+use silica_engine::{
+    BranchError, CommandError, EngineError, FileError, InputError, KernelError, TierError,
+};
 use silica_store::StoreError;
 use silica_store::approvals::State;
 

@@ -99,17 +99,17 @@ def test_connecting(live: Either, sandbox: Any) -> None:
 
 
 def test_copies_of_a_sandbox(live: Either, sandbox: Any) -> None:
-    sandbox.run("import os; x = [1]; r, w = os.pipe(); open('notes', 'w').write('kept')")
+    sandbox.run_code("import os; x = [1]; r, w = os.pipe(); open('notes', 'w').write('kept')")
     twins = sandbox.fork(2, metadata={"copy": "yes"}, ttl_seconds=200)
     for number, twin in enumerate(twins):
         assert twin.info().metadata == {"copy": "yes"}
         assert {thing.kind for thing in twin.left_behind} == {"pipe"}
-        twin.run(f"x.append({number}); open('notes', 'a').write('{number}')")
-        assert twin.run("print(x, open('notes').read())").stdout == f"[1, {number}] kept{number}\n"
-    assert sandbox.run("print(x, open('notes').read())").stdout == "[1] kept\n"
+        twin.run_code(f"x.append({number}); open('notes', 'a').write('{number}')")
+        assert twin.run_code("print(x, open('notes').read())").stdout == f"[1, {number}] kept{number}\n"
+    assert sandbox.run_code("print(x, open('notes').read())").stdout == "[1] kept\n"
     for twin in twins:
         twin.delete()
-    sandbox.run("import subprocess; child = subprocess.Popen(['sleep', '99'])")
+    sandbox.run_code("import subprocess; child = subprocess.Popen(['sleep', '99'])")
     with pytest.raises(silica.Conflict, match="process sleep"):
         sandbox.fork()
     (twin,) = sandbox.fork(processes="leave")

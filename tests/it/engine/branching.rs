@@ -37,13 +37,22 @@ async fn branch_with(
     Ok((twins.collect(), left_behind))
 }
 
+/// Makes copies that lack nothing.
+pub(crate) async fn twins(
+    engine: &TestEngine,
+    original: &mut LiveSandbox,
+    count: usize,
+) -> Vec<LiveSandbox> {
+    let options = BranchOptions::default();
+    let made = branch_with(engine, original, &options, Carried::OwnPages, count).await;
+    let (twins, left_behind) = made.unwrap();
+    assert_eq!(left_behind, []);
+    twins
+}
+
 /// Makes one copy that lacks nothing.
 async fn twin(engine: &TestEngine, original: &mut LiveSandbox) -> LiveSandbox {
-    let options = BranchOptions::default();
-    let made = branch_with(engine, original, &options, Carried::OwnPages, 1).await;
-    let (mut twins, left_behind) = made.unwrap();
-    assert_eq!(left_behind, []);
-    twins.remove(0)
+    twins(engine, original, 1).await.remove(0)
 }
 
 #[tokio::test]
@@ -194,7 +203,11 @@ async fn twins_share_no_randomness_unless_asked_to() {
 /// What cannot come along, by the code that makes it and the kind it is listed as.
 const LOST: [(&str, LeftKind, &str); 6] = [
     ("import os; r, w = os.pipe()", LeftKind::Pipe, "pipe"),
-    ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()", LeftKind::Socket, "socket"),
+    (
+        "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()",
+        LeftKind::Socket,
+        "socket",
+    ),
     ("import select; e = select.epoll()", LeftKind::Event, "eventpoll"),
     ("import tempfile; f = tempfile.TemporaryFile()", LeftKind::File, "(deleted)"),
     ("import signal; signal.setitimer(signal.ITIMER_REAL, 900)", LeftKind::Timer, "ITIMER_REAL"),
@@ -267,8 +280,7 @@ async fn what_would_make_a_copy_wrong_is_refused_unless_allowed() {
         assert!(reasons[0].kind == kind && reasons[0].name.contains(name), "{reasons:?}");
         assert_eq!(print(&mut original, "print('unharmed')").await, "unharmed");
         let leave = Conflict::LeaveBehind;
-        let lenient =
-            BranchOptions { threads: leave, shared: leave, processes: leave, ..strict };
+        let lenient = BranchOptions { threads: leave, shared: leave, processes: leave, ..strict };
         let made = branch_with(&engine, &mut original, &lenient, Carried::OwnPages, 1).await;
         let (mut twins, left) = made.unwrap_or_else(|error| panic!("{code}: {error:?}"));
         assert_eq!(left[0], reasons[0]);
@@ -372,6 +384,134 @@ async fn too_little_memory_fails_the_copy_and_not_the_original() {
     let made = branch_with(&engine, &mut original, &none, Carried::OwnPages, 1).await;
     assert!(matches!(made, Err(BranchError::NotWritten(_))), "{made:?}");
     assert_eq!(print(&mut original, "print(len(data) >> 20)").await, "120");
+    original.destroy().await.unwrap();
+    engine.close().await;
+}
+
+/// Interpreters that answer the request for an image in their own way. Each replaces the carrier.
+const HOSTILE: [(&str, &str, &str); 7] = [
+    (
+        "a mapping that writes",
+        "real = carry.receive_descriptors
+def receive(control):
+    global held
+    image, report = real(control)
+    import mmap
+    held = mmap.mmap(image, 4096)
+    return [image, report]
+carry.receive_descriptors = receive",
+        "keeps the image open",
+    ),
+    (
+        "a seal of its own",
+        "real = carry.receive_descriptors
+def receive(control):
+    import fcntl
+    image, report = real(control)
+    fcntl.fcntl(image, 1033, 1)
+    return [image, report]
+carry.receive_descriptors = receive",
+        "keeps the image open",
+    ),
+    (
+        "garbage",
+        "def write(image, report, any_zygote):
+    import os
+    os.write(image, os.urandom(1 << 20))
+    os.write(report, b'written')
+    os._exit(0)
+carry.write_or_exit = write",
+        "become-tables",
+    ),
+    (
+        "nothing",
+        "def write(image, report, any_zygote):
+    import os
+    os.write(report, b'written')
+    os._exit(0)
+carry.write_or_exit = write",
+        "become-tables",
+    ),
+    (
+        "a writer that dies",
+        "def write(image, report, any_zygote):
+    import os
+    os.kill(os.getpid(), 9)
+carry.write_or_exit = write",
+        "could not be written",
+    ),
+    (
+        "a lie about the end",
+        "def write(image, report, any_zygote):
+    import os
+    os.write(report, b'error 99999999999')
+    os._exit(0)
+carry.write_or_exit = write",
+        "nonsense",
+    ),
+    (
+        "a kernel that ends",
+        "def receive(control):
+    import os
+    os._exit(0)
+carry.receive_descriptors = receive",
+        "cannot be copied",
+    ),
+];
+
+#[tokio::test]
+async fn hostile_interpreters_get_no_copy_and_harm_nothing() {
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    for (what, code, word) in HOSTILE {
+        let mut original = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
+        print(&mut original, &format!("from silica_guest import carry\n{code}")).await;
+        let none = BranchOptions::default();
+        let made = branch_with(&engine, &mut original, &none, Carried::OwnPages, 2).await;
+        let error = made.expect_err(what);
+        let mut words = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            words = format!("{words}: {cause}");
+            source = cause.source();
+        }
+        assert!(words.contains(word), "{what}: {words}");
+        original.destroy().await.unwrap();
+    }
+    let mut honest = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
+    assert_eq!(print(&mut honest, "print('unharmed')").await, "unharmed");
+    honest.destroy().await.unwrap();
+    engine.close().await;
+}
+
+/// What is in force in a process, without what differs between any two.
+const CONTAINED: &str = "
+import os
+def contained():
+    status = dict(line.split(':', 1) for line in open('/proc/self/status'))
+    kept = ('Uid', 'Gid', 'Groups', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'Seccomp_filters', 'Threads')
+    shared = [line.split()[-1] for line in open('/proc/self/maps') if line.split()[1][1] == 'w' and line.split()[1][3] == 's']
+    print({name: status.get(name, '').strip() for name in kept}, sorted(os.listdir('/proc/self/fd')), shared,
+        sorted(name for name in os.listdir('/proc') if name.isdigit()), open('/proc/self/oom_score_adj').read().strip())
+def namespaces():
+    print(' '.join(os.readlink('/proc/self/ns/' + name) for name in ('user', 'mnt', 'net', 'ipc', 'uts', 'pid', 'cgroup')))
+";
+
+#[tokio::test]
+async fn twin_is_contained_like_its_original_and_apart_from_it() {
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut original = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
+    print(&mut original, CONTAINED).await;
+    let mut twin = twin(&engine, &mut original).await;
+    let expected = print(&mut original, "contained()").await;
+    assert_eq!(print(&mut twin, "contained()").await, expected);
+    let first = print(&mut original, "namespaces()").await;
+    let second = print(&mut twin, "namespaces()").await;
+    for (mine, theirs) in first.split(' ').zip(second.split(' ')) {
+        assert_ne!(mine, theirs);
+    }
+    twin.destroy().await.unwrap();
     original.destroy().await.unwrap();
     engine.close().await;
 }

@@ -12,11 +12,11 @@ use silica_engine::{
     CommandExit, CommandSpec, CreateOptions, KernelOrigin, TerminalSize, ZygotePolicy,
 };
 
-use crate::engine::commands;
+use crate::engine::{branching, commands};
 use crate::harness::{
     CommandOutput, EVERYTHING, GONE_WITHIN, PYTHON, SILICA, TIMEOUT, TestHome, collect,
-    descendants, eventually, finish, first_line, name_process, processes_with, signal, slowness,
-    start, start_engine, unique_name,
+    descendants, eventually, finish, first_line, name_process, print, processes_with, signal,
+    slowness, start, start_engine, unique_name,
 };
 
 const USER: u32 = 12345;
@@ -235,6 +235,40 @@ fn commands_and_terminals_work() {
     again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, home.path());
     let ran = finish(again.current_dir(home.working_directory()));
     assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn live_sandboxes_are_copied() {
+    const NAME: &str = "jail::ordinary_user::live_sandboxes_are_copied";
+    if let Some(home) = std::env::var_os(HOME_VARIABLE) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(use_copies(home.as_ref()));
+        return;
+    }
+    let home = home();
+    let test = std::env::current_exe().unwrap();
+    let mut again = as_ordinary_user(test.to_str().unwrap());
+    again.args(["--exact", NAME, "--nocapture"]).env(HOME_VARIABLE, home.path());
+    let ran = finish(again.current_dir(home.working_directory()));
+    assert!(ran.status == 0 && ran.stdout.contains("1 passed"), "{}{}", ran.stdout, ran.stderr);
+}
+
+async fn use_copies(home: &std::path::Path) {
+    assert!(!rustix::process::geteuid().is_root());
+    let engine = start_engine(home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+    engine.warm(PYTHON).await.unwrap();
+    let mut sandbox = engine.create(&CreateOptions::new(PYTHON)).await.unwrap();
+    sandbox.ready().await.unwrap();
+    print(&mut sandbox, "x = {'a': [1]}; open('notes', 'w').write('kept')").await;
+    let mut twins = branching::twins(&engine, &mut sandbox, 3).await;
+    for twin in &mut twins {
+        print(twin, "x['a'].append(2)").await;
+        assert_eq!(print(twin, "print(x, open('notes').read())").await, "{'a': [1, 2]} kept");
+        twin.destroy().await.unwrap();
+    }
+    assert_eq!(print(&mut sandbox, "print(x)").await, "{'a': [1]}");
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
 }
 
 async fn use_commands(home: &std::path::Path) {

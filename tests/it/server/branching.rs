@@ -91,7 +91,8 @@ fn refusals_name_what_is_in_the_way() {
 fn fork_waits_for_a_cell_and_its_records_are_kept() {
     let server = TestServer::new();
     let original = TestSandbox::new(&server.admin, &json!({}));
-    let cell = original.start_until_up("print('up', flush=True); import time; time.sleep(1); x = 5");
+    let cell =
+        original.start_until_up("print('up', flush=True); import time; time.sleep(1); x = 5");
     let (twins, _) = fork(&original, &json!({}));
     assert_eq!(original.ended(&cell)["outcome"], "ok");
     assert_eq!(twins[0].print("print(x)"), "5");

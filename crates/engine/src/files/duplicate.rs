@@ -21,12 +21,8 @@ use super::walk::{Step, Walk};
 use super::{CHUNK_BYTES, FileError, Files, beneath};
 
 /// The directories that are copied, and where the guest sees them.
-const TREES: [(&str, &str); 4] = [
-    ("workspace", "/workspace"),
-    ("home", "/home/user"),
-    ("tmp", "/tmp"),
-    ("shm", "/dev/shm"),
-];
+const TREES: [(&str, &str); 4] =
+    [("workspace", "/workspace"), ("home", "/home/user"), ("tmp", "/tmp"), ("shm", "/dev/shm")];
 
 /// The most bytes of all attributes of one file.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
@@ -62,9 +58,8 @@ struct Duplicate<'a> {
 
 impl Duplicate<'_> {
     fn tree(&mut self, name: &str, shown: &str) -> Result<(), FileError> {
-        let open = |files: &Files| {
-            files.guest.act(|| beneath::open_directory(files.as_fd(), name, shown))
-        };
+        let open =
+            |files: &Files| files.guest.act(|| beneath::open_directory(files.as_fd(), name, shown));
         let mut walk = Walk::new(open(self.source)?, shown)?;
         let mut targets = vec![open(self.target)?];
         while let Some(step) = walk.next() {
@@ -141,11 +136,9 @@ impl Duplicate<'_> {
         else {
             return Ok(None);
         };
-        let target = self.target.guest.act(|| {
-            match rustix::fs::mkdirat(to, name, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => beneath::open_directory(to, name, shown),
-                Err(errno) => Err(FileError::of("copy", shown, errno)),
-            }
+        let target = self.target.guest.act(|| match rustix::fs::mkdirat(to, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => beneath::open_directory(to, name, shown),
+            Err(errno) => Err(FileError::of("copy", shown, errno)),
         })?;
         Ok(Some((source, target)))
     }
@@ -237,16 +230,16 @@ impl Duplicate<'_> {
                 at = start;
                 while at < end {
                     let wanted = buffer.len().min((end - at) as usize);
-                    let read = rustix::io::pread(from, &mut buffer[..wanted], at).map_err(failed)?;
+                    let read =
+                        rustix::io::pread(from, &mut buffer[..wanted], at).map_err(failed)?;
                     if read == 0 {
                         return Ok(());
                     }
-                    *bytes_left = bytes_left.checked_sub(read as u64).ok_or_else(|| {
-                        FileError::TooLarge {
+                    *bytes_left =
+                        bytes_left.checked_sub(read as u64).ok_or_else(|| FileError::TooLarge {
                             path: shown.to_owned(),
                             bytes_max: source.copy_bytes_max,
-                        }
-                    })?;
+                        })?;
                     write_all(to, &buffer[..read], at).map_err(failed)?;
                     at += read as u64;
                 }
@@ -267,7 +260,9 @@ impl Duplicate<'_> {
         let mut value = vec![0; ATTRIBUTES_BYTES_MAX];
         for name in names[..length].split_inclusive(|byte| *byte == 0) {
             let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
-            let Ok(size) = rustix::fs::fgetxattr(from, name, value.as_mut_slice()) else { continue };
+            let Ok(size) = rustix::fs::fgetxattr(from, name, value.as_mut_slice()) else {
+                continue;
+            };
             self.as_target(shown, || {
                 match rustix::fs::fsetxattr(to, name, &value[..size], XattrFlags::empty()) {
                     // Those of the system are not the guest's to set.

@@ -163,9 +163,7 @@ pub(super) fn take_up() -> Result<(), Errno> {
         // SAFETY: `rseq_cs` is the word at byte 8 of the C library's area; no sequence is running.
         unsafe { critical.write_volatile(0) };
         // SAFETY: the area is the one that the C library had registered, in the same memory.
-        unsafe {
-            sys::set_sequences(life.sequences, life.sequences_bytes, Sequences::Register)
-        }?;
+        unsafe { sys::set_sequences(life.sequences, life.sequences_bytes, Sequences::Register) }?;
     }
     adjust_heap(life);
     for signal in (1..=SIGNALS as u32).filter(|signal| !matches!(*signal, SIGKILL | SIGSTOP)) {

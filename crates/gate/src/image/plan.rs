@@ -113,7 +113,12 @@ impl Plan {
     }
 
     /// Adds a call; `result` is the result it must have, 0 for any that is no error.
-    pub(super) fn call(&mut self, number: u64, arguments: [u64; 6], result: u64) -> Result<(), Errno> {
+    pub(super) fn call(
+        &mut self,
+        number: u64,
+        arguments: [u64; 6],
+        result: u64,
+    ) -> Result<(), Errno> {
         if self.calls == self.calls_max {
             return Err(super::maps::TOO_MANY);
         }

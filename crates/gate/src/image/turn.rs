@@ -215,14 +215,14 @@ impl Kernel {
     /// Finds them; `None` unless they are those of the image, up to their place.
     fn find(tables: &Tables) -> Option<Self> {
         let header = &tables.header;
-        let of_kernel = |mapping: &&Mapping| {
-            mapping.end <= ADDRESSES_END && tables.maps.is_of_kernel(mapping)
-        };
+        let of_kernel =
+            |mapping: &&Mapping| mapping.end <= ADDRESSES_END && tables.maps.is_of_kernel(mapping);
         let mut mappings = tables.maps.list().iter().filter(of_kernel);
         let code = mappings.clone().find(|mapping| tables.maps.name(mapping) == b"[vdso]")?;
         let start = mappings.next()?.start;
         let end = mappings.next_back().map_or(code.end, |last| last.end);
-        let is_same = end.checked_sub(start)? == header.kernel_end.checked_sub(header.kernel_start)?
+        let is_same = end.checked_sub(start)?
+            == header.kernel_end.checked_sub(header.kernel_start)?
             && code.start - start == header.kernel_code.checked_sub(header.kernel_start)?
             && super::write::digest(code.start, code.end) == header.kernel_digest;
         let in_range = header.kernel_start.is_multiple_of(PAGE)
@@ -344,7 +344,14 @@ impl Turn<'_> {
         let zeros = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE;
         match area.source {
             source if source == Source::Image as u32 => self
-                .map(area.start, area.end, protection, MAP_PRIVATE | MAP_FIXED, IMAGE as u64, area.offset)
+                .map(
+                    area.start,
+                    area.end,
+                    protection,
+                    MAP_PRIVATE | MAP_FIXED,
+                    IMAGE as u64,
+                    area.offset,
+                )
                 .map_err(failed),
             source if source == Source::Stack as u32 => {
                 let flags = zeros | MAP_GROWSDOWN | MAP_STACK;
@@ -380,8 +387,7 @@ impl Turn<'_> {
             return match area.protection & WRITABLE {
                 0 => Ok(()),
                 _ => {
-                    let arguments =
-                        [area.start, area.end - area.start, MADV_DONTNEED, 0, 0, 0];
+                    let arguments = [area.start, area.end - area.start, MADV_DONTNEED, 0, 0, 0];
                     self.plan.call(SYS_MADVISE, arguments, 0).map_err(failed)
                 }
             };

@@ -250,12 +250,7 @@ impl Writer<'_> {
     }
 
     /// Adds an area of a file, and the pages of it that this process has written to.
-    fn add_file(
-        &mut self,
-        mapping: &Mapping,
-        path: u32,
-        path_length: u32,
-    ) -> Result<(), Errno> {
+    fn add_file(&mut self, mapping: &Mapping, path: u32, path_length: u32) -> Result<(), Errno> {
         let known = self.reach == Reach::SameZygote;
         let area = Area {
             start: mapping.start,
@@ -371,12 +366,7 @@ impl Writer<'_> {
 
     /// Finds pages in what /proc/self/pagemap says of each: bit 63 is set if it exists, 62 if it
     /// is swapped out, 61 if it belongs to a file.
-    fn scan_by_reading(
-        &mut self,
-        at: u64,
-        end: u64,
-        pages: Pages,
-    ) -> Result<(usize, u64), Errno> {
+    fn scan_by_reading(&mut self, at: u64, end: u64, pages: Pages) -> Result<(usize, u64), Errno> {
         let mut entries = [0_u64; RANGES];
         let wanted = ((end - at) / PAGE).min(entries.len() as u64) as usize;
         let buffer = super::bytes_of_mut(&mut entries[..wanted]);
@@ -498,10 +488,11 @@ impl Writer<'_> {
         let address = bytes.as_ptr().expose_provenance() as u64;
         let mut done = 0;
         while done < bytes.len() as u64 {
-            done += match self.write_some(address + done, bytes.len() as u64 - done, offset + done)? {
-                0 => return Err(EINVAL),
-                written => written,
-            };
+            done +=
+                match self.write_some(address + done, bytes.len() as u64 - done, offset + done)? {
+                    0 => return Err(EINVAL),
+                    written => written,
+                };
         }
         Ok(())
     }

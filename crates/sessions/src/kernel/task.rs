@@ -92,8 +92,7 @@ impl KernelTask {
         }
         let Some(kernel) = &mut self.kernel else { return };
         let _executing = self.session.execute();
-        let begun =
-            engine.begin_branch(&self.session.sandbox, kernel, &options, carried).await;
+        let begun = engine.begin_branch(&self.session.sandbox, kernel, &options, carried).await;
         let is_lost = matches!(&begun, Err(BranchError::Kernel(_)));
         let begun = begun.map(|branch| (branch, self.cells_begun)).map_err(SessionError::from);
         // A caller that has given up drops the branching.

@@ -382,8 +382,16 @@ fn examples_of_the_contract_fit() {
     // Of these the contract only says that there is more.
     blocks[3]["kernels"] = json!([]);
     blocks[3]["containment"] = Value::Null;
-    let names =
-        ["Problem", "Run", "CreateSandbox", "Sandbox", "CreateCell", "Cell", "CreateCommand"];
+    let names = [
+        "Problem",
+        "Run",
+        "CreateSandbox",
+        "Sandbox",
+        "ForkSandbox",
+        "CreateCell",
+        "Cell",
+        "CreateCommand",
+    ];
     assert_eq!(blocks.len(), names.len());
     for (name, block) in names.iter().zip(&blocks) {
         assert_valid(&document, name, block);
