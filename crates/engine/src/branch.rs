@@ -29,6 +29,32 @@ pub struct Branch {
     left_behind: Vec<LeftBehind>,
 }
 
+/// A state of a sandbox that is kept: an image of its interpreter, and its files in a sandbox in
+/// which nothing runs.
+#[derive(Debug)]
+pub struct Frozen {
+    image: Arc<Image>,
+    holder: Sandbox,
+    left_behind: Vec<LeftBehind>,
+}
+
+impl Frozen {
+    /// Returns how much memory it takes, its files apart.
+    pub fn image_bytes(&self) -> u64 {
+        self.image.bytes()
+    }
+
+    /// Returns how many bytes its files take.
+    pub fn file_bytes(&self) -> u64 {
+        self.holder.files().space().0
+    }
+
+    /// Returns what the sandbox had and this has not.
+    pub fn left_behind(&self) -> &[LeftBehind] {
+        &self.left_behind
+    }
+}
+
 /// The copies of a sandbox.
 #[derive(Debug)]
 pub struct Branched {
@@ -71,6 +97,38 @@ impl Engine {
         Ok(Branched { twins, left_behind })
     }
 
+    /// Waits for the image, and keeps it with the files.
+    pub async fn freeze(&self, branch: Branch) -> Result<Frozen, BranchError> {
+        let Branch { writing, first, mut left_behind } = branch;
+        let image = writing.finish().await?;
+        left_behind.splice(0..0, image.left_behind().iter().cloned());
+        Ok(Frozen { image, holder: first, left_behind })
+    }
+
+    /// Makes a sandbox that goes on from a kept state.
+    pub async fn thaw(&self, frozen: &Frozen) -> Result<Created, BranchError> {
+        let (sandbox, _) = self.make_copy(&frozen.holder).await?;
+        wake(sandbox, &frozen.image).await
+    }
+
+    /// Sets a sandbox back to a kept state of it: its files, and a new interpreter that becomes the
+    /// image. The one before must have ended, and nothing may write files meanwhile.
+    pub async fn restore(&self, sandbox: &Sandbox, frozen: &Frozen) -> Result<Kernel, BranchError> {
+        let from = Arc::clone(frozen.holder.files());
+        let to = Arc::clone(sandbox.files());
+        let restored = tokio::task::spawn_blocking(move || {
+            to.clear()?;
+            from.duplicate(&to)
+        });
+        match restored.await {
+            Ok(restored) => drop(restored.map_err(BranchError::Files)?),
+            Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+        }
+        let mut kernel = sandbox.wake(&frozen.image).map_err(BranchError::Kernel)?;
+        awake(&mut kernel).await?;
+        Ok(kernel)
+    }
+
     /// Makes a sandbox like another, with a copy of its files and without an interpreter. Returns
     /// what of the files could not be copied, too. Nothing may run in the other one meanwhile, or
     /// the copy is of files that change.
@@ -91,9 +149,14 @@ impl Engine {
 /// Starts an interpreter that becomes the image, and waits for its first word.
 async fn wake(sandbox: Sandbox, image: &Arc<Image>) -> Result<Created, BranchError> {
     let mut kernel = sandbox.wake(image).map_err(BranchError::Kernel)?;
+    awake(&mut kernel).await?;
+    Ok(Created { sandbox, kernel, snapshot: None })
+}
+
+/// Waits for the first word of an interpreter that becomes an image.
+async fn awake(kernel: &mut Kernel) -> Result<(), BranchError> {
     kernel.ready().await.map_err(|error| match error {
         KernelError::Refused { step, .. } if step == OTHER_ZYGOTE => BranchError::OtherZygote,
         error => BranchError::Kernel(error),
-    })?;
-    Ok(Created { sandbox, kernel, snapshot: None })
+    })
 }

@@ -24,7 +24,7 @@ mod sandbox;
 mod tier;
 mod wire;
 
-pub use branch::{Branch, Branched, TWINS_MAX};
+pub use branch::{Branch, Branched, Frozen, TWINS_MAX};
 pub use command::{
     COMMANDS_MAX, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle, CommandInput,
     CommandProcess, CommandSpec, Stdin, TerminalSize,

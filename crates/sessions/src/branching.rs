@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use silica_domain::{BranchOptions, LeftBehind};
-use silica_engine::{Branch, BranchError, Branched, Carried, Created, TWINS_MAX};
+use silica_engine::{Branch, BranchError, Branched, Carried, Created, Engine, Frozen, TWINS_MAX};
 use silica_store::SandboxId;
 use silica_store::audit::{Activity, Finish};
 use tokio::sync::oneshot;
@@ -91,7 +91,20 @@ impl Sessions {
         if !(1..=TWINS_MAX).contains(&count) {
             return Err(SessionError::Bad(format!("count must be from 1 to {TWINS_MAX}")));
         }
-        let mut terms = session.terms.clone();
+        let terms = self.copied_terms(&session.terms, metadata, ttl)?;
+        let slot = |_| self.admission().sandbox(session.tenant());
+        let slots = (0..count).map(slot).collect::<Result<Vec<_>, _>>()?;
+        Ok(AdmittedFork { terms, slots, options })
+    }
+
+    /// Returns the terms of a copy: those of the original, but for what the request names.
+    pub(crate) fn copied_terms(
+        &self,
+        original: &SandboxTerms,
+        metadata: Option<BTreeMap<String, String>>,
+        ttl: Option<Duration>,
+    ) -> Result<SandboxTerms, SessionError> {
+        let mut terms = original.clone();
         if let Some(metadata) = metadata {
             check_metadata(&metadata)?;
             terms.metadata = metadata;
@@ -100,9 +113,7 @@ impl Sessions {
             check_seconds("ttl_seconds", ttl, self.options().ttl_max)?;
             terms.ttl = ttl;
         }
-        let slot = |_| self.admission().sandbox(session.tenant());
-        let slots = (0..count).map(slot).collect::<Result<Vec<_>, _>>()?;
-        Ok(AdmittedFork { terms, slots, options })
+        Ok(terms)
     }
 
     async fn fork_recorded(
@@ -170,17 +181,46 @@ impl Sessions {
         count: usize,
     ) -> Result<(Vec<Created>, u64, Vec<LeftBehind>), SessionError> {
         let engine = self.engine();
-        let (reply, begun) = oneshot::channel();
-        let job = BranchJob { engine: Arc::clone(&engine), options: *options, carried, reply };
-        original.kernel(None)?.branch(job);
-        let (branch, cells_begun): (Branch, u64) =
-            match tokio::time::timeout(BUSY_PATIENCE, begun).await {
-                Ok(Ok(begun)) => begun?,
-                // The kernel has ended.
-                Ok(Err(_)) => return Err(SessionError::NoKernel("k1".to_owned())),
-                Err(_) => return Err(SessionError::Busy(BUSY_PATIENCE)),
-            };
+        let (branch, cells_begun) = begin(&engine, original, options, carried).await?;
         let Branched { twins, left_behind } = engine.finish_branch(branch, count).await?;
         Ok((twins, cells_begun, left_behind))
+    }
+}
+
+impl Sessions {
+    /// Keeps the state of a sandbox. Returns the engine that holds it, too, and how many cells the kernel had begun.
+    pub(crate) async fn freeze(
+        &self,
+        session: &Arc<Session>,
+        options: &BranchOptions,
+        carried: Carried,
+    ) -> Result<(Arc<Engine>, Frozen, u64), SessionError> {
+        let engine = self.engine();
+        let permit = self.admission().creating(session.tenant()).await;
+        let freezing = async {
+            let (branch, cells_begun) = begin(&engine, session, options, carried).await?;
+            let frozen = engine.freeze(branch).await?;
+            Ok((frozen, cells_begun))
+        };
+        let frozen: Result<(Frozen, u64), SessionError> = permit.spend(freezing).await;
+        frozen.map(|(frozen, cells_begun)| (Arc::clone(&engine), frozen, cells_begun))
+    }
+}
+
+/// Has the kernel begin a branching, after the cell that it runs.
+async fn begin(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    options: &BranchOptions,
+    carried: Carried,
+) -> Result<(Branch, u64), SessionError> {
+    let (reply, begun) = oneshot::channel();
+    let job = BranchJob { engine: Arc::clone(engine), options: *options, carried, reply };
+    session.kernel(None)?.branch(job);
+    match tokio::time::timeout(BUSY_PATIENCE, begun).await {
+        Ok(Ok(begun)) => begun,
+        // The kernel has ended.
+        Ok(Err(_)) => Err(SessionError::NoKernel("k1".to_owned())),
+        Err(_) => Err(SessionError::Busy(BUSY_PATIENCE)),
     }
 }

@@ -30,6 +30,17 @@ pub enum SessionError {
     /// There is no such kernel.
     #[error("there is no kernel {0} in this sandbox")]
     NoKernel(String),
+    /// There is no such snapshot, or it belongs to another key.
+    #[error("there is no snapshot {0}")]
+    NoSnapshot(String),
+    /// There is no such mark, or none that is old enough.
+    #[error(
+        "there is no mark to set the sandbox back to; make one with POST …/marks, or with mark on a cell"
+    )]
+    NoMark,
+    /// The key has as many snapshots as it may, or they take as much memory as they may.
+    #[error("a key may have at most {0} snapshots, and their bytes are limited; delete some first")]
+    TooManySnapshots(usize),
     /// There is no such cell, or it is not kept any more.
     #[error("there is no cell {0} in this sandbox")]
     NoCell(String),

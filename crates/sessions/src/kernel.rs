@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::cell::Cell;
 use crate::error::SessionError;
 use crate::fairness::QueueSlot;
+use crate::marks::Mark;
 use crate::session::Session;
 
 use task::{KernelTask, is_set};
@@ -83,8 +84,15 @@ pub(crate) struct BranchJob {
     pub(crate) reply: oneshot::Sender<Result<(Branch, u64), SessionError>>,
 }
 
+/// A way back on its way to the kernel whose interpreter is set back.
+pub(crate) struct UndoJob {
+    pub(crate) mark: Arc<Mark>,
+    pub(crate) reply: oneshot::Sender<Result<(), SessionError>>,
+}
+
 enum Message {
     Run(Box<Job>),
+    Undo(UndoJob),
     Branch(Box<BranchJob>),
     Restart,
 }
@@ -103,6 +111,8 @@ pub(crate) struct KernelHandle {
     /// current.
     restart_wanted: AtomicBool,
     cells_run: AtomicU64,
+    /// Cells that the current interpreter was given.
+    cells_begun: AtomicU64,
     /// Counts restarts. Waiters are also notified of a restart that failed.
     restarts: watch::Sender<u64>,
 }
@@ -126,13 +136,13 @@ impl KernelHandle {
             current: Mutex::default(),
             restart_wanted: false.into(),
             cells_run: 0.into(),
+            cells_begun: cells_begun.into(),
             restarts: watch::Sender::new(0),
         });
         let task = KernelTask {
             session: Arc::clone(session),
             handle: Arc::clone(&handle),
             kernel: Some(kernel),
-            cells_begun,
             setup,
         };
         tokio::spawn(task.run(inbox));
@@ -173,13 +183,25 @@ impl KernelHandle {
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
-            Ok(()) | Err(SendError(Message::Restart | Message::Branch(_))) => Ok(()),
+            Ok(()) | Err(SendError(Message::Restart | Message::Branch(_) | Message::Undo(_))) => {
+                Ok(())
+            }
         }
     }
 
     /// Has the interpreter copied after the cells that are queued. If the kernel has ended, the reply is dropped.
     pub(crate) fn branch(&self, job: BranchJob) {
         drop(self.messages.send(Message::Branch(Box::new(job))));
+    }
+
+    /// Has the interpreter set back after the cells that are queued. If the kernel has ended, the reply is dropped.
+    pub(crate) fn undo(&self, job: UndoJob) {
+        drop(self.messages.send(Message::Undo(job)));
+    }
+
+    /// Returns how many cells the interpreter has begun.
+    pub(crate) fn cells_begun(&self) -> u64 {
+        self.cells_begun.load(Ordering::Relaxed)
     }
 
     /// Interrupts the running cell, if there is one.

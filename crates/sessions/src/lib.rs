@@ -20,10 +20,12 @@ mod event_log;
 mod fairness;
 mod kept;
 mod kernel;
+mod marks;
 mod revocation;
 mod run_once;
 mod session;
 mod sessions;
+mod snapshots;
 mod statistics;
 
 pub use approval::{ApprovalMode, CheckResult, DecisionRequest, Review, ReviewOptions};
@@ -39,10 +41,12 @@ pub use fairness::{
     Admission, AdmissionError, Budget, Capacity, Load, Permit, Quota, Reservation, Resource,
 };
 pub use kernel::{KernelInfo, KernelPhase};
+pub use marks::{Mark, UndoTo};
 pub use run_once::{RunEnd, RunReport, RunRequest};
 pub use session::{
     EndReason, FileChange, FileWatch, FileWatcher, LifeChange, ReadOnlyFiles, Session, SessionInfo,
     UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
+pub use snapshots::SandboxSnapshot;
 pub use statistics::{CellObserver, Statistics};

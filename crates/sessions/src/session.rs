@@ -23,6 +23,7 @@ use crate::error::SessionError;
 use crate::fairness::QuotaSlot;
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
+use crate::marks::Marks;
 use crate::sessions::Services;
 
 use activity::Activity;
@@ -129,6 +130,7 @@ pub struct Session {
     /// Whether the registry of live sessions has removed it.
     removed: watch::Sender<bool>,
     items: Mutex<Items>,
+    pub(crate) marks: Marks,
 }
 
 /// What is in a sandbox, and its clocks.
@@ -193,6 +195,7 @@ impl Session {
             ended: watch::Sender::new(None),
             removed: watch::Sender::new(false),
             items: Mutex::new(items),
+            marks: Marks::default(),
         });
         let setup = session.setup(None, &BTreeMap::new());
         session.add_kernel(kernel, setup, cells_begun);

@@ -21,6 +21,7 @@ use crate::fairness::{Admission, Capacity, Quota};
 use crate::kept::KeptOutput;
 use crate::revocation::revoke_loop;
 use crate::session::{LifeChange, Purpose, Session};
+use crate::snapshots::Snapshots;
 use crate::statistics::Statistics;
 
 /// What the operator decides.
@@ -78,6 +79,7 @@ pub struct Sessions {
     options: SessionsOptions,
     pub(crate) services: Services,
     live: Mutex<Live>,
+    pub(crate) snapshots: Snapshots,
     /// How many sessions have ended and still release resources.
     pub(crate) releasing: watch::Sender<usize>,
 }
@@ -108,6 +110,7 @@ impl Sessions {
             options,
             services,
             live: Mutex::default(),
+            snapshots: Snapshots::default(),
             releasing: watch::Sender::new(0),
         });
         tokio::spawn(expire_loop(Arc::downgrade(&sessions)));

@@ -38,7 +38,7 @@ mod writer;
 
 pub use digest::Digest;
 pub use error::StoreError;
-pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, Tenant};
+pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, SnapshotId, Tenant};
 pub use limits::{AuditedLimits, limits_json};
 pub use reader::Read;
 pub use store::{Access, Clock, Durability, Store, StoreOptions};

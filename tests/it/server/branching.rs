@@ -114,3 +114,86 @@ fn copies_count_for_the_quota_of_their_key() {
     server.admin.delete(&twins[0].path).expect(204);
     fork(&twins[1], &json!({}));
 }
+
+#[test]
+fn sandboxes_start_from_a_snapshot_after_its_own_has_ended() {
+    let server = TestServer::new();
+    let original = TestSandbox::new(&server.admin, &json!({"metadata": {"a": "b"}}));
+    original.run("x = [1]; open('notes', 'w').write('kept')");
+    let snapshot = original.post("/snapshots", &json!({"name": "loaded"})).expect(201).json();
+    assert_eq!(snapshot["sandbox"], original.id);
+    assert!(snapshot["bytes"].as_u64().unwrap() > 0);
+    original.run("x.append('later')");
+    server.admin.delete(&original.path).expect(204);
+    let id = snapshot["id"].as_str().unwrap();
+    for number in 0..3 {
+        let create = json!({"snapshot": id, "ttl_seconds": 60, "metadata": {"n": "1"}});
+        let sandbox = TestSandbox::new(&server.admin, &create);
+        let code = format!("x.append({number}); print(x, open('notes').read())");
+        assert_eq!(sandbox.print(&code), format!("[1, {number}] kept"));
+        assert_eq!(sandbox.get("").expect(200).json()["metadata"], json!({"n": "1"}));
+        server.admin.delete(&sandbox.path).expect(204);
+    }
+    let listed = server.admin.get("/v1/snapshots").expect(200).json();
+    assert_eq!(listed["snapshots"], json!([snapshot]));
+    let (other, _) = server.new_key();
+    assert_eq!(other.get("/v1/snapshots").expect(200).json()["snapshots"], json!([]));
+    let path = format!("/v1/snapshots/{id}");
+    for refused in [other.get(&path), other.delete(&path)] {
+        assert_eq!(refused.problem(), (404, "snapshot_not_found".to_owned()));
+    }
+    let both = json!({"snapshot": id, "template": "python"});
+    assert_eq!(server.admin.post("/v1/sandboxes", &both).status, 400);
+    server.admin.delete(&path).expect(204);
+    let gone = server.admin.post("/v1/sandboxes", &json!({"snapshot": id}));
+    assert_eq!(gone.problem(), (404, "snapshot_not_found".to_owned()));
+}
+
+#[test]
+fn undo_sets_variables_and_files_back() {
+    let server = TestServer::new();
+    let sandbox = TestSandbox::new(&server.admin, &json!({}));
+    let none = sandbox.post("/undo", &json!({}));
+    assert_eq!(none.problem(), (404, "not_found".to_owned()));
+    sandbox.run("x = 1; open('notes', 'w').write('one')");
+    let look = "import os; print(x, open('notes').read(), sorted(os.listdir('.')))";
+    for value in [2, 3] {
+        let code =
+            format!("x = {value}; open('notes', 'w').write('{value}'); open('f{value}', 'w')");
+        let cell = sandbox.cell(&json!({"code": code, "mark": true}));
+        assert_eq!(cell["outcome"], "ok", "{cell}");
+    }
+    assert_eq!(sandbox.print(look), "3 3 ['f2', 'f3', 'notes']");
+    // The print is a cell too, so two are undone to get behind the last marked one.
+    let back = sandbox.post("/undo", &json!({"cells": 2})).expect(200).json();
+    assert_eq!((&back["id"], &back["cells"]), (&json!("m2"), &json!(2)));
+    for _ in 0..3 {
+        assert_eq!(sandbox.print(look), "2 2 ['f2', 'notes']");
+        sandbox.run("x = 'wrong'; os.remove('notes')");
+        sandbox.post("/undo", &json!({"mark": "m2"})).expect(200);
+    }
+    sandbox.post("/undo", &json!({"mark": "m1"})).expect(200);
+    assert_eq!(sandbox.print(look), "1 one ['notes']");
+    assert_eq!(sandbox.post("/undo", &json!({"mark": "m2"})).status, 404);
+    let both = sandbox.post("/undo", &json!({"mark": "m1", "cells": 1}));
+    assert_eq!(both.status, 400);
+}
+
+#[test]
+fn crash_costs_what_came_after_the_mark_and_not_the_session() {
+    let server = TestServer::new();
+    let sandbox = TestSandbox::new(&server.admin, &json!({}));
+    sandbox.run("x = 'kept'; open('notes', 'w').write('kept')");
+    sandbox.post("/marks", &json!({})).expect(201);
+    let crashes = [
+        "import os; os.kill(os.getpid(), 11)",
+        "import os; os._exit(3)",
+        "x = 'lost'; y = bytearray(b'x' * (2 << 30))",
+    ];
+    for crash in crashes {
+        let cell = sandbox.run(crash);
+        assert_eq!(cell["kernel_state"], "restarted", "{cell}");
+        assert!(cell["lost"].as_str().unwrap().contains("set back to mark m1"), "{cell}");
+        assert_eq!(sandbox.print("print(x, open('notes').read())"), "kept kept");
+    }
+}

@@ -34,10 +34,12 @@ fn endpoints(sandbox: &TestSandbox) -> Vec<Endpoint> {
             "/v1/sandboxes",
             json!({"template": "python", "tier": "jail", "limits": {"cpus": 1}, "env": {},
             "metadata": {"a": "b"}, "ttl_seconds": 60, "idle_seconds": 60, "max_cells": 5,
-            "inputs": [{"name": "i", "content": "x"}], "interpreter": "forked"}),
+            "inputs": [{"name": "i", "content": "x"}], "interpreter": "forked", "snapshot": null}),
             true,
         ),
         endpoint("{}/extend", json!({"ttl_seconds": 60}), false),
+        endpoint("{}/snapshots", json!({"name": "s"}), true),
+        endpoint("{}/undo", json!({"cells": 1, "mark": null}), true),
         endpoint(
             "{}/fork",
             json!({"count": 1, "metadata": {"a": "b"}, "ttl_seconds": 60, "threads": "leave",
@@ -48,7 +50,7 @@ fn endpoints(sandbox: &TestSandbox) -> Vec<Endpoint> {
         endpoint(
             "{}/cells",
             json!({"code": "1", "kernel": "k1", "timeout_seconds": 5, "policy": "open",
-            "background": false, "on_disconnect": "continue"}),
+            "background": false, "mark": false, "on_disconnect": "continue"}),
             false,
         ),
         endpoint("{}/cells/c1/extend", json!({"seconds": 1}), false),

@@ -45,6 +45,19 @@ impl Files {
     }
 }
 
+impl Files {
+    /// Removes everything in the writable directories.
+    pub(crate) fn clear(&self) -> Result<(), FileError> {
+        for (name, shown) in TREES {
+            self.guest.act(|| {
+                let directory = beneath::open_directory(self.as_fd(), name, shown)?;
+                super::tree::empty(&directory, shown).map(drop)
+            })?;
+        }
+        Ok(())
+    }
+}
+
 struct Duplicate<'a> {
     source: &'a Files,
     target: &'a Files,

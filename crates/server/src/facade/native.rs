@@ -83,6 +83,12 @@ routes! {
     delete "/v1/sandboxes/{sandbox}" => sandboxes::delete;
     post "/v1/sandboxes/{sandbox}/extend" => sandboxes::extend;
     post "/v1/sandboxes/{sandbox}/fork" => branching::fork;
+    post "/v1/sandboxes/{sandbox}/snapshots" => branching::snapshot;
+    post "/v1/sandboxes/{sandbox}/marks" => branching::mark;
+    post "/v1/sandboxes/{sandbox}/undo" => branching::undo;
+    get "/v1/snapshots" => branching::list;
+    get "/v1/snapshots/{snapshot}" => branching::get;
+    delete "/v1/snapshots/{snapshot}" => branching::delete;
     get "/v1/sandboxes/{sandbox}/usage" => sandboxes::usage;
 
     get "/v1/sandboxes/{sandbox}/kernels" => kernels::list;

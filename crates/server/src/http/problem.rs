@@ -56,6 +56,7 @@ codes! {
     TemplateNotFound = "template_not_found", NOT_FOUND;
     KeyNotFound = "key_not_found", NOT_FOUND;
     ApprovalNotFound = "approval_not_found", NOT_FOUND;
+    SnapshotNotFound = "snapshot_not_found", NOT_FOUND;
     ModelNotFound = "model_not_found", NOT_FOUND;
     ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
@@ -173,7 +174,8 @@ impl From<SessionError> for Problem {
             SessionError::NoSandbox(_) => Code::SandboxNotFound,
             SessionError::Ended { .. } | SessionError::ApprovalVoid(_) => Code::SandboxEnded,
             SessionError::NoKernel(_) => Code::KernelNotFound,
-            SessionError::NoWatcher(_) => Code::NotFound,
+            SessionError::NoSnapshot(_) => Code::SnapshotNotFound,
+            SessionError::NoWatcher(_) | SessionError::NoMark => Code::NotFound,
             SessionError::NoCell(_) => Code::CellNotFound,
             SessionError::NoCommand(_) => Code::CommandNotFound,
             SessionError::CellEnded(_) => Code::CellEnded,
@@ -185,15 +187,15 @@ impl From<SessionError> for Problem {
             SessionError::NoApproval(_) => Code::ApprovalNotFound,
             SessionError::AlreadyDecided { .. } => Code::AlreadyDecided,
             SessionError::OwnApproval(_) => Code::OwnApproval,
-            SessionError::OtherCode(_) => Code::Conflict,
+            SessionError::OtherCode(_) | SessionError::Busy(_) => Code::Conflict,
             SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(AdmissionError::Rate(_)) => Code::RateLimited,
             SessionError::TooManyKernels(_)
+            | SessionError::TooManySnapshots(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
-            SessionError::Busy(_) => Code::Conflict,
             SessionError::Branch(error) => branch_code(error),
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),

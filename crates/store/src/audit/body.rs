@@ -38,6 +38,10 @@ pub enum Activity {
     Interpret,
     /// Copies of a live sandbox.
     Fork,
+    /// A live sandbox kept, to start others from.
+    Snapshot,
+    /// A live sandbox set back to an earlier state of it.
+    Undo,
 }
 
 impl Activity {
@@ -50,6 +54,8 @@ impl Activity {
             Self::File => "file",
             Self::Interpret => "interpret",
             Self::Fork => "fork",
+            Self::Snapshot => "snapshot",
+            Self::Undo => "undo",
         }
     }
 }

@@ -46,6 +46,7 @@ fn meaning(code: Code) -> &'static str {
             "the file exists, the directory is not empty, a move into itself, a kernel that is busy"
         }
         Code::SandboxEnded => "the sandbox was there and has ended; the detail says why",
+        Code::SnapshotNotFound => "there is no such snapshot, or it is another key's",
         Code::CannotFork => {
             "threads, processes or shared memory would make a copy wrong, or memory does not suffice; \
              the detail names them"
