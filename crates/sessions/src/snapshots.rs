@@ -179,7 +179,7 @@ impl Sessions {
     pub fn snapshots(&self, tenant: &Tenant) -> Vec<Arc<SandboxSnapshot>> {
         let all = self.snapshots.lock();
         let mut own: Vec<_> = all.values().filter(|one| one.tenant == *tenant).cloned().collect();
-        own.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+        own.sort_by_key(|one| one.created_at);
         own
     }
 

@@ -343,6 +343,27 @@ async fn files_and_open_files_come_along() {
 }
 
 #[tokio::test]
+async fn many_hard_links_take_no_descriptors() {
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut original = sandbox(&engine, &home.options(KernelOrigin::Warm)).await;
+    let make = "
+import os
+os.makedirs('a/b')
+for i in range(3000):
+    open(f'a/b/{i}', 'w').close()
+    os.link(f'a/b/{i}', f'a/{i}')";
+    print(&mut original, make).await;
+    let mut twin = twin(&engine, &mut original).await;
+    let look =
+        "print(all(os.stat(f'a/{i}').st_ino == os.stat(f'a/b/{i}').st_ino for i in range(3000)))";
+    assert_eq!(print(&mut twin, look).await, "True");
+    twin.destroy().await.unwrap();
+    original.destroy().await.unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
 async fn limits_hold_in_a_twin() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
+    AtFlags, FileType, Mode, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
 };
 use rustix::io::Errno;
 use silica_domain::{LeftBehind, LeftKind};
@@ -33,6 +33,7 @@ impl Files {
         let mut copy = Duplicate {
             source: self,
             target,
+            root: None,
             linked: HashMap::new(),
             bytes_left: self.copy_bytes_max,
             buffer: vec![0; CHUNK_BYTES],
@@ -61,8 +62,11 @@ impl Files {
 struct Duplicate<'a> {
     source: &'a Files,
     target: &'a Files,
-    /// Files with several names that have been copied, by their inode: the directory and the name.
-    linked: HashMap<u64, (OwnedFd, CString)>,
+    /// The directory of the target that the current tree is copied to.
+    root: Option<OwnedFd>,
+    /// Files with several names that have been copied, by their inode: the path of their directory
+    /// in the tree, and the name. A descriptor for each would be as many as the guest likes.
+    linked: HashMap<u64, (Vec<u8>, CString)>,
     /// Hard links and holes do not count, so this bounds what a file that grows meanwhile takes.
     bytes_left: u64,
     buffer: Vec<u8>,
@@ -73,14 +77,18 @@ impl Duplicate<'_> {
     fn tree(&mut self, name: &str, shown: &str) -> Result<(), FileError> {
         let open =
             |files: &Files| files.guest.act(|| beneath::open_directory(files.as_fd(), name, shown));
+        self.root = Some(open(self.target)?);
+        self.linked.clear();
         let mut walk = Walk::new(open(self.source)?, shown)?;
         let mut targets = vec![open(self.target)?];
         while let Some(step) = walk.next() {
             let directory = targets.last().expect("as many as the walk has levels");
             match step {
                 Step::Entry(name) => {
-                    let shown = format!("{shown}/{}", to_text(&walk.relative(&name)));
-                    let entered = self.entry(walk.directory(), directory.as_fd(), &name, &shown)?;
+                    let relative = walk.relative(&name);
+                    let shown = format!("{shown}/{}", to_text(&relative));
+                    let places = (walk.directory(), directory.as_fd());
+                    let entered = self.entry(places, &name, &relative, &shown)?;
                     if let Some((from, to)) = entered {
                         walk.enter(from, name)?;
                         targets.push(to);
@@ -101,9 +109,9 @@ impl Duplicate<'_> {
     /// Copies one name. Returns both directories if it is one.
     fn entry(
         &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
+        (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
         name: &CString,
+        relative: &[u8],
         shown: &str,
     ) -> Result<Option<(OwnedFd, OwnedFd)>, FileError> {
         let stat = match rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -113,7 +121,9 @@ impl Duplicate<'_> {
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.directory(from, to, name, shown),
-            FileType::RegularFile => self.file(from, to, name, shown, &stat).map(|()| None),
+            FileType::RegularFile => {
+                self.file((from, to), name, relative, shown, &stat).map(|()| None)
+            }
             FileType::Symlink => self.link(from, to, name, shown).map(|()| None),
             FileType::Fifo => {
                 let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
@@ -193,36 +203,46 @@ impl Duplicate<'_> {
 
     fn file(
         &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
+        (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
         name: &CString,
+        relative: &[u8],
         shown: &str,
         stat: &Stat,
     ) -> Result<(), FileError> {
         if let Some((directory, first)) = self.linked.get(&stat.st_ino) {
-            return self.as_target(shown, || {
-                rustix::fs::linkat(directory, first, to, name, AtFlags::empty())
-            });
+            return self.link_again(directory, first, to, name, shown);
         }
         let opened = self.readable(shown, || match beneath::open(from, name, shown)? {
             super::Opened::File(file) => Ok(file),
             super::Opened::Directory(_) => Err(FileError::Special(shown.to_owned())),
         })?;
         let Some(source) = opened else { return Ok(()) };
-        let target = self.as_target(shown, || {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-            let mode = Mode::RUSR | Mode::WUSR;
-            rustix::fs::openat(to, name, flags | OFlags::CLOEXEC, mode).map(File::from)
-        })?;
+        let target = self.target.guest.act(|| beneath::create(to, name, shown))?;
         self.contents(&source, &target, shown)?;
         self.attributes(source.as_fd(), target.as_fd(), shown)?;
         self.as_target(shown, || about(target.as_fd(), stat))?;
         if stat.st_nlink > 1 {
-            let directory = rustix::io::fcntl_dupfd_cloexec(to, 0)
-                .map_err(|errno| FileError::of("copy", shown, errno))?;
-            self.linked.insert(stat.st_ino, (directory, name.clone()));
+            self.linked.insert(stat.st_ino, (directory_of(relative).to_owned(), name.clone()));
         }
         Ok(())
+    }
+
+    /// Gives a file that was copied another name.
+    fn link_again(
+        &self,
+        directory: &[u8],
+        first: &CString,
+        to: BorrowedFd<'_>,
+        name: &CString,
+        shown: &str,
+    ) -> Result<(), FileError> {
+        let root = self.root.as_ref().expect("set for each tree").as_fd();
+        self.target.guest.act(|| {
+            let directory = if directory.is_empty() { b".".as_slice() } else { directory };
+            let directory = beneath::open_directory(root, directory, shown)?;
+            rustix::fs::linkat(&directory, first, to, name, AtFlags::empty())
+                .map_err(|errno| FileError::of("copy", shown, errno))
+        })
     }
 
     /// Copies what is in a file, and leaves its holes.
@@ -301,6 +321,11 @@ impl Duplicate<'_> {
         let directory = self.target.guest.act(|| beneath::open_directory(to, name, shown))?;
         self.as_target(shown, || about(directory.as_fd(), &stat))
     }
+}
+
+/// Returns the path of the directory that a path is in; empty for a name alone.
+fn directory_of(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|byte| *byte == b'/').map_or(&[], |slash| &path[..slash])
 }
 
 /// Sets mode and time of change.
