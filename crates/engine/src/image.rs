@@ -4,16 +4,20 @@
 //! another sandbox becomes it after it has entered and locked itself in. The host reads nothing of
 //! the file. Its one duty is that nothing can write to the file any more when it is woken: a guest
 //! that still could would change the memory of another sandbox. So the file is sealed, and an
-//! image that cannot be sealed is thrown away.
+//! image that cannot be sealed is thrown away. It is then copied into a file of the host: what a
+//! guest has written is charged to its sandbox, which would have less memory as long as copies of
+//! it live.
 //!
 //! Tests: `tests/it/engine/branching.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom};
+use rustix::io::Errno;
 use silica_domain::{BranchOptions, Conflict, LeftBehind, Randomness};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -32,6 +36,15 @@ const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// The longest file of an image; most of it is a hole.
 // The largest limit of a sandbox's memory is a quarter of it.
 const IMAGE_BYTES_MAX: u64 = 64 << 30;
+
+/// The most memory that all images of this process take together.
+const IMAGES_BYTES_MAX: u64 = 8 << 30;
+
+/// How much of an image is copied by one call.
+const COPIED_BYTES_MAX: usize = 64 << 20;
+
+/// The memory that images take.
+static IMAGES_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The longest report of a writer.
 const REPORT_BYTES_MAX: u64 = 64;
@@ -85,18 +98,39 @@ pub enum Carried {
     Everything,
 }
 
+/// Memory of this process that an image takes; given back when this is dropped.
+#[derive(Debug)]
+struct ImageMemory(u64);
+
+impl ImageMemory {
+    fn take(bytes: u64) -> Result<Self, BranchError> {
+        let before = IMAGES_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        let taken = Self(bytes);
+        match before.checked_add(bytes) {
+            Some(all) if all <= IMAGES_BYTES_MAX => Ok(taken),
+            _ => Err(not_written("the server holds as many images as it may")),
+        }
+    }
+}
+
+impl Drop for ImageMemory {
+    fn drop(&mut self) {
+        IMAGES_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
 /// A written, sealed image.
 #[derive(Debug)]
 pub struct Image {
     file: OwnedFd,
-    bytes: u64,
+    memory: ImageMemory,
     left_behind: Vec<LeftBehind>,
 }
 
 impl Image {
     /// Returns how much memory it takes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.memory.0
     }
 
     /// Returns what the interpreter had and the image has not.
@@ -120,7 +154,7 @@ pub struct ImageWriting {
 }
 
 impl ImageWriting {
-    /// Waits until it is written, and seals it.
+    /// Waits until it is written, seals it and copies it.
     pub async fn finish(mut self) -> Result<Arc<Image>, BranchError> {
         let mut report = Vec::new();
         let mut words = (&mut self.report).take(REPORT_BYTES_MAX);
@@ -131,17 +165,70 @@ impl ImageWriting {
             Ok(Ok(0)) => return Err(not_written("the memory of the sandbox does not suffice")),
             Ok(Ok(_)) => return Err(not_written(&reason(&report))),
         }
-        // Fails while any process can write to it through a mapping; writing through a descriptor
-        // fails from here on.
-        rustix::fs::fcntl_add_seals(&self.file, SEALS).map_err(|_| BranchError::HeldOpen)?;
-        let seals = rustix::fs::fcntl_get_seals(&self.file).map_err(|_| BranchError::HeldOpen)?;
-        if !seals.contains(SEALS) {
-            return Err(BranchError::HeldOpen);
+        let Self { file: written, left_behind, .. } = self;
+        seal(&written)?;
+        let stat = rustix::fs::fstat(&written).map_err(system)?;
+        let memory = ImageMemory::take(u64::try_from(stat.st_blocks).unwrap_or(0) * 512)?;
+        let copied = tokio::task::spawn_blocking(move || copy(&written)).await;
+        let file = match copied {
+            Ok(file) => file.map_err(system)?,
+            Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+        };
+        seal(&file)?;
+        Ok(Arc::new(Image { file, memory, left_behind }))
+    }
+}
+
+fn system(errno: Errno) -> BranchError {
+    BranchError::System(errno.into())
+}
+
+/// Makes an empty file for an image.
+fn make_file() -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("image", flags)?;
+    // Made as long as any image gets, for the guest's own limit of file sizes keeps it from doing
+    // so. Only what is written takes memory.
+    rustix::fs::ftruncate(&file, IMAGE_BYTES_MAX)?;
+    Ok(file)
+}
+
+/// Closes a file against changes by any process. Fails while one can write to it through a mapping;
+/// writing through a descriptor fails from here on.
+fn seal(file: &OwnedFd) -> Result<(), BranchError> {
+    rustix::fs::fcntl_add_seals(file, SEALS).map_err(|_| BranchError::HeldOpen)?;
+    match rustix::fs::fcntl_get_seals(file) {
+        Ok(seals) if seals.contains(SEALS) => Ok(()),
+        Ok(_) | Err(_) => Err(BranchError::HeldOpen),
+    }
+}
+
+/// Copies what is in an image, and leaves its holes.
+fn copy(from: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let to = make_file()?;
+    let mut at = 0;
+    loop {
+        let mut source = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(to),
+            Err(errno) => return Err(errno),
+        };
+        let end = rustix::fs::seek(from, SeekFrom::Hole(source))?;
+        let mut target = source;
+        while source < end {
+            let length = COPIED_BYTES_MAX.min((end - source) as usize);
+            let copied = rustix::fs::copy_file_range(
+                from,
+                Some(&mut source),
+                &to,
+                Some(&mut target),
+                length,
+            )?;
+            if copied == 0 {
+                return Err(Errno::IO);
+            }
         }
-        let stat =
-            rustix::fs::fstat(&self.file).map_err(|errno| BranchError::System(errno.into()))?;
-        let bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
-        Ok(Arc::new(Image { file: self.file, bytes, left_behind: self.left_behind }))
+        at = end;
     }
 }
 
@@ -204,13 +291,7 @@ impl Kernel {
             FromGuest::Unwritable { reasons } => return Err(BranchError::Refused(reasons)),
             _ => return Err(BranchError::Kernel(KernelError::Ended)),
         };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("image", flags)
-            .map_err(|errno| BranchError::System(errno.into()))?;
-        // Made as long as any image gets, for the guest's own limit of file sizes keeps it from doing
-        // so. Only what is written takes memory.
-        rustix::fs::ftruncate(&file, IMAGE_BYTES_MAX)
-            .map_err(|errno| BranchError::System(errno.into()))?;
+        let file = make_file().map_err(system)?;
         let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| BranchError::System(errno.into()))?;
         let report = pipe::Receiver::from_owned_fd(report).map_err(BranchError::System)?;

@@ -117,6 +117,23 @@ def test_copies_of_a_sandbox(live: Either, sandbox: Any) -> None:
         assert [thing.name for thing in twin.left_behind if thing.kind == "process"] == ["sleep"]
 
 
+def test_snapshots_and_undo(live: Either, sandbox: Any) -> None:
+    sandbox.run_code("x = 1; open('notes', 'w').write('one')")
+    mark = sandbox.mark()
+    snapshot = sandbox.snapshot("loaded")
+    assert (snapshot.name, snapshot.sandbox, snapshot.left_behind) == ("loaded", sandbox.id, [])
+    sandbox.run_code("x = 2; open('notes', 'w').write('two')")
+    assert sandbox.undo() == mark
+    look = "print(x, open('notes').read())"
+    assert sandbox.run_code(look).stdout == "1 one\n"
+    sandbox.run_code("x = 3")
+    assert sandbox.undo(mark) == mark
+    with live.Sandbox.create(snapshot=snapshot, ttl_seconds=100) as other:
+        assert other.run_code(look).stdout == "1 one\n"
+    with pytest.raises(silica.NotFound):
+        sandbox.undo("m99")
+
+
 def test_listing(live: Either) -> None:
     made = [live.create(template="python", metadata={"test": "listing"}) for _ in range(3)]
     try:

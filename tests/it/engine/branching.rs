@@ -394,6 +394,29 @@ except OSError as error:
 }
 
 #[tokio::test]
+async fn memory_of_an_image_is_given_back_to_its_original() {
+    let home = TestHome::new(PYTHON);
+    let engine = home.engine().await;
+    let mut options = home.options(KernelOrigin::Warm);
+    options.limits.memory_bytes = 300 << 20;
+    let mut original = sandbox(&engine, &options).await;
+    print(&mut original, "import os; data = os.urandom(1 << 20) * 80").await;
+    let mut all = Vec::new();
+    // Each image takes more than 80 MiB while it is written.
+    for _ in 0..5 {
+        let mut twin = twin(&engine, &mut original).await;
+        assert_eq!(print(&mut twin, "print(len(data) >> 20)").await, "80");
+        all.push(twin);
+    }
+    assert_eq!(print(&mut original, "more = data * 2; print(len(more) >> 20)").await, "160");
+    for twin in &all {
+        twin.destroy().await.unwrap();
+    }
+    original.destroy().await.unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
 async fn too_little_memory_fails_the_copy_and_not_the_original() {
     let home = TestHome::new(PYTHON);
     let engine = home.engine().await;

@@ -466,6 +466,45 @@ class LeftBehind:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """A state of a sandbox that is kept; `Sandbox.create(snapshot=…)` starts from it."""
+
+    id: str
+    name: str | None
+    sandbox: str
+    bytes: int
+    created_at: datetime | None
+    expires_at: datetime | None
+    left_behind: list[LeftBehind]
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Snapshot:
+        """Parses a snapshot."""
+        return cls(
+            id=fields.text("id"),
+            name=fields.text_or_none("name"),
+            sandbox=fields.text("sandbox"),
+            bytes=fields.whole("bytes"),
+            created_at=fields.time_or_none("created_at"),
+            expires_at=fields.time_or_none("expires_at"),
+            left_behind=fields.many("left_behind", LeftBehind.parse),
+        )
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A state that a sandbox can be set back to, after its first `cells` cells."""
+
+    id: str
+    cells: int
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Mark:
+        """Parses a mark."""
+        return cls(id=fields.text("id"), cells=fields.whole("cells"))
+
+
+@dataclass(frozen=True)
 class Forked:
     """The copies of a sandbox, and what they do not have."""
 

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from silica.core.flow import Flow
     from silica.core.flows import Given
-    from silica.models import Execution, LeftBehind, Limits, SandboxInfo, Shared, Usage
+    from silica.models import (
+        Execution,
+        LeftBehind,
+        Limits,
+        Mark,
+        SandboxInfo,
+        Shared,
+        Snapshot,
+        Usage,
+    )
 
     Executions = list[Execution]
     LeftBehinds = list[LeftBehind]
@@ -62,13 +71,15 @@ class Sandbox:
         max_cells: int | None = None,
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
+        snapshot: Snapshot | str | None = None,
         client: Client | None = None,
     ) -> Sandbox:
         """Creates a sandbox. Arguments that are not given have the defaults of the server.
 
         `inputs` appear read-only in `/data/input`: text, bytes, a local `Path`, or a `Shared` input
         of the server. `interpreter` is `forked` (starts in milliseconds) or `fresh` (shares no
-        memory with other sandboxes). The sandbox ends after `ttl_seconds`, after `idle_seconds`
+        memory with other sandboxes). With a `snapshot` the sandbox goes on from that state; only
+        `metadata` and `ttl_seconds` can be given then. The sandbox ends after `ttl_seconds`, after `idle_seconds`
         without a request, or after `max_cells` cells. Raises `BadRequest` for values that the
         server does not allow, and `RateLimited` if a quota of the key is used up.
         """
@@ -82,6 +93,7 @@ class Sandbox:
             idle_seconds=idle_seconds,
             max_cells=max_cells,
             interpreter=interpreter,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
         )
         return cls._opened(flows.create_sandbox(build, inputs), client, created=True)
 
@@ -219,6 +231,25 @@ class Sandbox:
         for twin in twins:
             twin._created, twin.left_behind = True, forked.left_behind
         return twins
+
+    def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keeps the state of the sandbox, in the memory of the server; the sandbox goes on.
+
+        `create(snapshot=…)` starts others from it, also after this one has ended.
+        """
+        return self._client.ask(requests.create_snapshot(self.id, name))
+
+    def mark(self) -> Mark:
+        """Marks the state of the sandbox, for `undo`; the last eight marks are kept."""
+        return self._client.ask(requests.create_mark(self.id))
+
+    def undo(self, mark: Mark | str | None = None, *, cells: int | None = None) -> Mark:
+        """Sets variables and files back to a mark, or to the newest one before the last `cells` cells.
+
+        Without arguments the last cell is undone. Raises `NotFound` if there is no such mark.
+        """
+        id = mark if mark is None or isinstance(mark, str) else mark.id
+        return self._client.ask(requests.undo(self.id, cells=cells, mark=id))
 
     def delete(self) -> None:
         """Ends the sandbox and all its processes; returns when none of them runs any more.

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from silica.core.flow import Flow
     from silica.core.flows import Given
-    from silica.models import Execution, LeftBehind, Limits, SandboxInfo, Shared, Usage
+    from silica.models import (
+        Execution,
+        LeftBehind,
+        Limits,
+        Mark,
+        SandboxInfo,
+        Shared,
+        Snapshot,
+        Usage,
+    )
 
     Executions = list[Execution]
     LeftBehinds = list[LeftBehind]
@@ -63,6 +72,7 @@ class AsyncSandbox:
         max_cells: int | None = None,
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
+        snapshot: Snapshot | str | None = None,
         client: AsyncClient | None = None,
     ) -> Opening:
         """Creates a sandbox: `async with AsyncSandbox.create(…) as sandbox`, or `await` it.
@@ -79,6 +89,7 @@ class AsyncSandbox:
             idle_seconds=idle_seconds,
             max_cells=max_cells,
             interpreter=interpreter,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
         )
         return Opening(cls._opened(flows.create_sandbox(build, inputs), client, created=True))
 
@@ -223,6 +234,25 @@ class AsyncSandbox:
         for twin in twins:
             twin._created, twin.left_behind = True, forked.left_behind
         return twins
+
+    async def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keeps the state of the sandbox, in the memory of the server; the sandbox goes on.
+
+        `create(snapshot=…)` starts others from it, also after this one has ended.
+        """
+        return await self._client.ask(requests.create_snapshot(self.id, name))
+
+    async def mark(self) -> Mark:
+        """Marks the state of the sandbox, for `undo`; the last eight marks are kept."""
+        return await self._client.ask(requests.create_mark(self.id))
+
+    async def undo(self, mark: Mark | str | None = None, *, cells: int | None = None) -> Mark:
+        """Sets variables and files back to a mark, or to the newest one before the last `cells` cells.
+
+        Without arguments the last cell is undone. Raises `NotFound` if there is no such mark.
+        """
+        id = mark if mark is None or isinstance(mark, str) else mark.id
+        return await self._client.ask(requests.undo(self.id, cells=cells, mark=id))
 
     async def delete(self) -> None:
         """Ends the sandbox and all its processes; returns when none of them runs any more.

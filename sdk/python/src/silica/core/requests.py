@@ -24,9 +24,11 @@ from silica.models import (
     Limits,
     Link,
     Listing,
+    Mark,
     Run,
     SandboxInfo,
     Shared,
+    Snapshot,
     Usage,
 )
 from silica.review import Approval
@@ -143,6 +145,7 @@ def create_sandbox(
     max_cells: int | None,
     inputs: Mapping[str, Content | Shared],
     interpreter: str | None,
+    snapshot: str | None = None,
 ) -> Call[SandboxInfo]:
     """Creates a sandbox."""
     body = given(
@@ -155,6 +158,7 @@ def create_sandbox(
         max_cells=max_cells,
         inputs=[_input(name, content) for name, content in inputs.items()] or None,
         interpreter=interpreter,
+        snapshot=snapshot,
     )
     return Call("POST", "/v1/sandboxes", _sandbox, json=body)
 
@@ -212,6 +216,37 @@ def fork_sandbox(
     )
     path = path_of("sandboxes", sandbox, "fork")
     return Call("POST", path, parsed("the copies", Forked.parse), json=body, patience=FORK_PATIENCE)
+
+
+def create_snapshot(sandbox: str, name: str | None) -> Call[Snapshot]:
+    """Keeps the state of a sandbox."""
+    path = path_of("sandboxes", sandbox, "snapshots")
+    parse = parsed("the snapshot", Snapshot.parse)
+    return Call("POST", path, parse, json=given(name=name), patience=FORK_PATIENCE)
+
+
+def list_snapshots() -> Call[list[Snapshot]]:
+    """Requests all snapshots of the key."""
+    parse = parsed("the snapshots", lambda fields: fields.many("snapshots", Snapshot.parse))
+    return Call("GET", "/v1/snapshots", parse)
+
+
+def delete_snapshot(snapshot: str) -> Call[None]:
+    """Deletes a snapshot."""
+    return Call("DELETE", path_of("snapshots", snapshot), nothing)
+
+
+def create_mark(sandbox: str) -> Call[Mark]:
+    """Marks the state of a sandbox."""
+    path = path_of("sandboxes", sandbox, "marks")
+    return Call("POST", path, parsed("the mark", Mark.parse), json={}, patience=FORK_PATIENCE)
+
+
+def undo(sandbox: str, *, cells: int | None, mark: str | None) -> Call[Mark]:
+    """Sets a sandbox back to a mark."""
+    path = path_of("sandboxes", sandbox, "undo")
+    body = given(cells=cells, mark=mark)
+    return Call("POST", path, parsed("the mark", Mark.parse), json=body, patience=FORK_PATIENCE)
 
 
 def delete_sandbox(sandbox: str) -> Call[None]:
