@@ -79,11 +79,13 @@ class Kernel:
         self.lock = _thread.RLock()
         self.cell: int | None = None
         self.seq = 0
+        self.writers: list[int] = []  # Processes that write an image of this one, to be reaped.
         shell.emit = self.emit
 
-    def greet(self) -> None:
-        """Sends the `hello` frame."""
-        self.send({"type": "hello", "version": wire.VERSION})
+    def greet(self, left_behind: list[tuple[str, str]] | None = None) -> None:
+        """Sends the `hello` frame, with what was not there when an image was woken."""
+        head = {"type": "hello", "version": wire.VERSION}
+        self.send(head if not left_behind else {**head, "left_behind": left_behind})
 
     def rehearse(self) -> None:
         """Runs an empty cell and discards it, while the host processes the `hello` frame.
@@ -109,12 +111,16 @@ class Kernel:
                 return
             head, body = frame
             kind = head.get("type")
+            if self.writers:
+                self.reap_writers()
             if kind == "run":
                 self.run(head, body)
             elif kind == "setup":
                 self.setup(head)
             elif kind == "complete":
                 self.complete(head, body)
+            elif kind == "write":
+                self.write(head)
             elif kind != "interrupt":  # An `interrupt` here is for a cell that has ended.
                 raise wire.WireError(f"unexpected frame {kind!r}")
 
@@ -147,6 +153,23 @@ class Kernel:
         self.interrupts.restore()
         interpreter.flush_streams()
         self.send({"type": "completions", "start": start, "matches": matches})
+
+    def write(self, head: dict) -> None:
+        """Has an image of this process written. Returns also in the process that has become the image."""
+        from silica_guest import carry
+
+        interpreter.flush_streams()
+        carry.write(self, head)
+
+    def reap_writers(self) -> None:
+        """Reaps the processes that have written an image."""
+        for writer in list(self.writers):
+            try:
+                ended, _ = os.waitpid(writer, os.WNOHANG)
+            except ChildProcessError:
+                ended = writer  # User code has reaped it.
+            if ended:
+                self.writers.remove(writer)
 
     def run(self, head: dict, body: bytes) -> None:
         """Runs one cell and reports how it ended."""

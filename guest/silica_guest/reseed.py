@@ -1,7 +1,7 @@
 """Gives every child of a zygote its own randomness and identity.
 
-Owns the preparation in the zygote, before the fork, and the steps left to a child between entering the jail and
-its first cell. It handles only modules that are already loaded. The hash seed and the address layout cannot be
+Owns the preparation in the zygote, before the fork, the steps left to a child between entering the jail and its
+first cell, and the renewal of a process that has become an image. It handles only modules that are already loaded. The hash seed and the address layout cannot be
 changed after startup; the host limits the number of forks per zygote instead.
 """
 
@@ -12,6 +12,7 @@ import os
 import sys
 
 KEY_BYTES = 32
+SSL_SEED_BYTES = 48
 
 # Reseeding calls that a child makes itself, for secrets that were not found in memory.
 _by_hand: list[object] = []
@@ -52,6 +53,21 @@ def reseed() -> None:
         _main_thread._native_id = _thread.get_native_id()
     for again in _by_hand:
         again()
+
+
+def renew() -> None:
+    """Gives a process that was copied with all its memory its own randomness and identity."""
+    loaded = sys.modules
+    for name, _, again in SECRETS:
+        if name in loaded:
+            again(loaded[name])
+    if "uuid" in loaded:
+        loaded["uuid"]._node = loaded["uuid"]._last_timestamp = None
+    if "tempfile" in loaded:
+        loaded["tempfile"]._name_sequence = None
+    if "_ssl" in loaded:
+        # OpenSSL notices a fork by the process id, which may be equal in two sandboxes.
+        loaded["_ssl"].RAND_add(os.urandom(SSL_SEED_BYTES), float(SSL_SEED_BYTES))
 
 
 def _find(address: int, before: bytes, secret: bytes, after: bytes = b"") -> tuple[int, int] | None:

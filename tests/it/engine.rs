@@ -1,5 +1,6 @@
 //! Tests of `crates/engine`: cells, commands, files and limits of a sandbox.
 
+pub(crate) mod branching;
 pub(crate) mod commands;
 mod files;
 mod inputs;

@@ -1,5 +1,6 @@
 //! Tests of `crates/server`: the real binary, called over its socket.
 
+mod branching;
 mod budgets;
 mod cells;
 mod commands;

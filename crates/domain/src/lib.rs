@@ -4,6 +4,7 @@
 //! Each boundary (wire, HTTP, command line, store) owns its own shape and converts from and to
 //! these.
 
+mod branching;
 mod containment;
 mod ids;
 mod limits;
@@ -13,6 +14,7 @@ mod process;
 mod result;
 mod tier;
 
+pub use branching::{BranchOptions, Conflict, LeftBehind, LeftKind, Randomness};
 pub use containment::{Containment, Enforcement, Measure};
 pub use ids::{CellId, CommandId, ItemKind, KernelId, UnknownId, WatcherId};
 pub use limits::{Limit, LimitError, LimitScope, LimitUnit, LimitValues, Limits, LimitsMax};

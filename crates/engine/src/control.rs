@@ -5,11 +5,15 @@
 //! nearly always fits. Where it does not, the writer waits for room on a descriptor of its own.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::net::unix::pipe;
+
+/// The most descriptors that are sent at once.
+const DESCRIPTORS_MAX: usize = 4;
 
 /// The half that is read. The runtime's pipes are watched in one direction, its sockets in both; to
 /// read from one is the same as from the other.
@@ -32,6 +36,20 @@ impl ToGuestEnd {
     pub(crate) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let left = write_some(self.as_fd(), bytes)?;
         if left.is_empty() { Ok(()) } else { self.write_patiently(left).await }
+    }
+
+    /// Sends descriptors with one byte, which the guest waits for.
+    pub(crate) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        let parts = [io::IoSlice::new(b"d")];
+        // The guest has read all that was sent before, so there is room.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&self.0, &parts, &mut ancillary, flags)?;
+        Ok(())
     }
 
     async fn write_patiently(&self, mut left: &[u8]) -> io::Result<()> {

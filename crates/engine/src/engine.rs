@@ -288,6 +288,13 @@ impl Engine {
         Ok(Sandbox::create(&*self.tier, plan).await?)
     }
 
+    /// Makes a sandbox without an interpreter, for one that becomes an image.
+    pub(crate) async fn make_empty(&self, plan: &SandboxPlan) -> Result<Sandbox, EngineError> {
+        // An image is woken by a fork of the warm interpreter, wherever its original came from.
+        self.keep_warm(&*self.added(&plan.spec.template)?).await?;
+        Ok(Sandbox::create_empty(&*self.tier, plan.clone()).await?)
+    }
+
     /// Returns a sandbox with these options: one that is ready, else one made now.
     pub async fn create(&self, options: &CreateOptions) -> Result<Created, EngineError> {
         let plan = self.plan(options)?;

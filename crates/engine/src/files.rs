@@ -17,6 +17,7 @@ mod archive;
 mod beneath;
 mod changes;
 mod copy;
+mod duplicate;
 mod error;
 mod extract;
 mod identity;

@@ -6,12 +6,12 @@ mod cell;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use silica_domain::{Bundle, CellError, LimitHit, Limits, Outcome, Usage};
+use silica_domain::{Bundle, CellError, LeftBehind, LimitHit, Limits, Outcome, Usage};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
@@ -231,6 +231,8 @@ pub struct Kernel {
     life: watch::Receiver<Life>,
     next_cell: u64,
     greeted: bool,
+    /// What was missing when it woke from an image.
+    left_behind: Vec<LeftBehind>,
     alive: bool,
     /// What the next cell has of its own.
     next_cell_setup: CellSetup,
@@ -297,6 +299,7 @@ impl Kernel {
             life,
             next_cell: 1,
             greeted: false,
+            left_behind: Vec::new(),
             alive: true,
             next_cell_setup: CellSetup::default(),
             entered: Some(entered),
@@ -310,8 +313,9 @@ impl Kernel {
         }
         let hello = tokio::time::timeout(HELLO_PATIENCE, self.frames.next()).await;
         match hello {
-            Ok(Ok(FromGuest::Hello)) => {
+            Ok(Ok(FromGuest::Hello { left_behind })) => {
                 self.greeted = true;
+                self.left_behind = left_behind;
                 Ok(())
             }
             Ok(Ok(FromGuest::Refused { step, errno })) => {
@@ -366,6 +370,36 @@ impl Kernel {
         }
     }
 
+    /// Returns what was missing when it woke from an image.
+    pub fn left_behind(&self) -> &[LeftBehind] {
+        &self.left_behind
+    }
+
+    /// Sends a frame without a body, between two cells.
+    pub(crate) async fn send_frame(&mut self, head: &ToGuest<'_>) -> Result<(), KernelError> {
+        if !self.alive {
+            return Err(KernelError::Ended);
+        }
+        self.frames.allow_bodies(IDLE_BODY_BYTES_MAX);
+        self.send(head, &[]).await
+    }
+
+    /// Waits for a frame, between two cells.
+    pub(crate) async fn next_frame(&mut self) -> Result<FromGuest, KernelError> {
+        Ok(self.frames.next().await?)
+    }
+
+    /// Sends descriptors to the interpreter, which waits for them.
+    pub(crate) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+        self.to_guest.send_descriptors(descriptors)
+    }
+
+    /// Ends an interpreter that has lost step with the protocol.
+    pub(crate) async fn give_up(&mut self) {
+        self.alive = false;
+        self.signal(KILL).await;
+    }
+
     /// Sets what the next cell has of its own.
     pub fn set_up_next_cell(&mut self, setup: CellSetup) {
         self.next_cell_setup = setup;
@@ -390,8 +424,7 @@ impl Kernel {
                 Err(_) => self.signal(INT).await,
             }
         }
-        self.alive = false;
-        self.signal(KILL).await;
+        self.give_up().await;
         Err(KernelError::Ended)
     }
 

@@ -5,6 +5,7 @@
 //! reached through `files`, and both are treated as hostile. What isolates a sandbox is behind
 //! `tier`.
 
+mod branch;
 mod command;
 mod control;
 mod engine;
@@ -12,6 +13,7 @@ mod files;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guest;
+mod image;
 mod inputs;
 mod inside;
 mod kernel;
@@ -23,6 +25,7 @@ mod sandbox;
 mod tier;
 mod wire;
 
+pub use branch::{Branch, Branched, Frozen, TWINS_MAX};
 pub use command::{
     COMMANDS_MAX, CommandEnd, CommandError, CommandEvent, CommandExit, CommandHandle, CommandInput,
     CommandProcess, CommandSpec, Stdin, TerminalSize,
@@ -35,6 +38,7 @@ pub use files::{
     Snapshot, Watch, WriteOptions, Writer,
 };
 pub use guest::GuestError;
+pub use image::{BranchError, Carried, Image, ImageWriting};
 pub use inputs::{Input, InputError};
 pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, ReadPath};
 pub use kernel::{

@@ -8,16 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use silica_domain::{Containment, Enforcement, Usage};
 
 use crate::command::{CommandDefaults, CommandError, CommandProcess, CommandSpec, Commands};
 use crate::files::{FileError, Files, Snapshot};
+use crate::image::Image;
 use crate::inside::Readers;
 use crate::kernel::{Kernel, KernelError};
 use crate::network::{GUEST_PREFIXES_MAX, GUEST_SOCKETS_MAX, GuestPrefix, GuestSocket};
 use crate::tier::{
-    CpuShare, Enclosure, EnclosureSpec, KernelStart, Life, NewEnclosure, StepFailure, TierDriver,
-    TierError,
+    CpuShare, Enclosure, EnclosureSpec, ImageHandle, KernelStart, Life, NewEnclosure, StepFailure,
+    TierDriver, TierError, WritableTree,
 };
 
 /// What the containment report says of a network with sockets of the host, unless their owner says
@@ -88,8 +90,8 @@ pub struct Created {
 #[derive(Debug)]
 pub struct Sandbox {
     enclosure: Arc<dyn Enclosure>,
-    /// How further interpreters are started.
-    kernel: KernelStart,
+    /// What it was made from; further interpreters are started likewise.
+    plan: SandboxPlan,
     files: Arc<Files>,
     commands: Commands,
     pub(crate) readers: Readers,
@@ -106,7 +108,6 @@ impl Sandbox {
         tier: &dyn TierDriver,
         plan: SandboxPlan,
     ) -> Result<Created, CreateError> {
-        let disk_bytes = plan.spec.limits.disk_bytes;
         let NewEnclosure { enclosure, made } =
             tier.create(&plan.spec).map_err(CreateError::Enclosure)?;
         // Armed until nothing can fail any more. It also acts if the caller drops this future.
@@ -115,29 +116,63 @@ impl Sandbox {
         // saved.
         let kernel = Kernel::start(&enclosure, &plan.kernel, plan.enter_step)
             .map_err(CreateError::Kernel)?;
+        let sandbox = Self::complete(tier, plan, &enclosure, made).await?;
+        guard.disarm();
+        Ok(Created { sandbox, kernel, snapshot: None })
+    }
+
+    /// Makes a sandbox without an interpreter, in which nothing runs yet.
+    pub(crate) async fn create_empty(
+        tier: &dyn TierDriver,
+        plan: SandboxPlan,
+    ) -> Result<Self, CreateError> {
+        let NewEnclosure { enclosure, made } =
+            tier.create(&plan.spec).map_err(CreateError::Enclosure)?;
+        let guard = AbandonOnDrop(Some(&enclosure));
+        let sandbox = Self::complete(tier, plan, &enclosure, made).await?;
+        guard.disarm();
+        Ok(sandbox)
+    }
+
+    /// Waits for the enclosure.
+    async fn complete(
+        tier: &dyn TierDriver,
+        plan: SandboxPlan,
+        enclosure: &Arc<dyn Enclosure>,
+        made: BoxFuture<'static, Result<WritableTree, TierError>>,
+    ) -> Result<Self, CreateError> {
         let tree = made.await.map_err(CreateError::Enclosure)?;
-        let files = Files::new(tree, disk_bytes).map_err(CreateError::Files)?;
+        let files = Files::new(tree, plan.spec.limits.disk_bytes).map_err(CreateError::Files)?;
         // No code of a user has run yet.
         for input in &plan.spec.inputs {
             files.link_input(input.name()).map_err(CreateError::Inputs)?;
         }
-        guard.disarm();
-        let sandbox = Self {
-            enclosure,
-            kernel: plan.kernel,
+        Ok(Self {
+            enclosure: Arc::clone(enclosure),
             files: Arc::new(files),
-            commands: Commands::new(plan.commands),
+            commands: Commands::new(Arc::clone(&plan.commands)),
+            plan,
             readers: Readers::default(),
             containment: tier.containment().clone(),
             network: Mutex::default(),
             ended: AtomicBool::new(false),
-        };
-        Ok(Created { sandbox, kernel, snapshot: None })
+        })
+    }
+
+    /// Returns what it was made from.
+    pub(crate) fn plan(&self) -> &SandboxPlan {
+        &self.plan
+    }
+
+    /// Starts an interpreter that becomes an image.
+    pub fn wake(&self, image: &Arc<Image>) -> Result<Kernel, KernelError> {
+        let start = KernelStart::Image(ImageHandle(Arc::clone(image)));
+        Kernel::start(&self.enclosure, &start, self.plan.enter_step)
     }
 
     /// Starts a further interpreter of the same kind, with variables of its own.
     pub fn start_kernel(&self) -> Result<Kernel, KernelError> {
-        Kernel::start(&self.enclosure, &self.kernel, 0)
+        Kernel::start(&self.enclosure, &self.plan.kernel, 0)
     }
 
     /// Waits until the sandbox has ended without having been asked to; returns whether it ended for

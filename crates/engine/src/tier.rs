@@ -30,6 +30,7 @@ use tokio::sync::watch;
 
 use crate::command::{CommandEnd, Permit};
 use crate::guest;
+use crate::image::Image;
 use crate::inputs::{Input, InputError};
 use crate::network::{GuestPrefix, GuestSocket};
 
@@ -125,7 +126,22 @@ pub(crate) enum KernelStart {
     Warm,
     /// As a program of its own.
     Fresh(Arc<GuestProgram>),
+    /// From what the tier keeps warm of the template; it becomes the image before its first
+    /// instruction of a user.
+    Image(ImageHandle),
 }
+
+/// An image that an interpreter is started from. Two are equal if they are one.
+#[derive(Clone, Debug)]
+pub(crate) struct ImageHandle(pub(crate) Arc<Image>);
+
+impl PartialEq for ImageHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ImageHandle {}
 
 /// What an enclosure is made from.
 #[derive(Clone, Debug)]

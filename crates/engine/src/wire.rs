@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use silica_domain::{Bundle, CellError, Payload};
+use silica_domain::{Bundle, CellError, LeftBehind, Payload};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The protocol version this build speaks.
@@ -30,6 +30,10 @@ const PAYLOADS_MAX: usize = 64;
 /// The most completions of one word.
 // `MATCHES_MAX` in `guest/silica_guest/completion.py` is the same.
 const COMPLETIONS_MAX: usize = 200;
+
+/// The most names of what an image leaves behind.
+// `NAMES_MAX` in `guest/silica_guest/carry.py` is the same.
+const LEFT_BEHIND_MAX: usize = 256;
 
 /// The longest MIME type that is believed to be one.
 const MIME_BYTES_MAX: usize = 255;
@@ -61,6 +65,14 @@ pub(crate) enum ToGuest<'a> {
     },
     /// Say which names can follow the code in the body.
     Complete,
+    /// Write an image of the interpreter.
+    Write {
+        threads: &'static str,
+        shared: &'static str,
+        processes: &'static str,
+        any_zygote: bool,
+        same_random: bool,
+    },
     /// A result has been taken.
     Ack { seq: u64 },
     /// The signal that follows is for this cell.
@@ -73,7 +85,16 @@ pub(crate) enum ToGuest<'a> {
 enum Head {
     Hello {
         version: u32,
+        #[serde(default)]
+        left_behind: Vec<(String, String)>,
     },
+    Unwritable {
+        reasons: Vec<(String, String)>,
+    },
+    Writing {
+        left_behind: Vec<(String, String)>,
+    },
+    Forked {},
     Result {
         cell: u64,
         seq: u64,
@@ -121,7 +142,10 @@ pub(crate) enum Status {
 /// A frame from the guest, decoded and checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromGuest {
-    Hello,
+    Hello { left_behind: Vec<LeftBehind> },
+    Unwritable { reasons: Vec<LeftBehind> },
+    Writing { left_behind: Vec<LeftBehind> },
+    Forked,
     Result { cell: u64, seq: u64, bundle: Bundle },
     Error { cell: u64, error: CellError },
     Done { cell: u64, status: Status, exit_code: i32, results_dropped: u64, results_too_large: u64 },
@@ -176,7 +200,14 @@ pub(crate) fn lengths(prefix: [u8; 8], body_bytes_max: u64) -> Result<(usize, us
 pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
     // serde_json gives up at 128 levels, so a head of brackets cannot exhaust the stack.
     match serde_json::from_slice(head).map_err(WireError::Malformed)? {
-        Head::Hello { version } if version == VERSION => Ok(FromGuest::Hello),
+        Head::Hello { version, left_behind } if version == VERSION => {
+            Ok(FromGuest::Hello { left_behind: things(left_behind)? })
+        }
+        Head::Unwritable { reasons } => Ok(FromGuest::Unwritable { reasons: things(reasons)? }),
+        Head::Writing { left_behind } => {
+            Ok(FromGuest::Writing { left_behind: things(left_behind)? })
+        }
+        Head::Forked {} => Ok(FromGuest::Forked),
         // The runner comes from this binary (`guest.rs`), so another version is no honest guest.
         Head::Hello { .. } => Err(WireError::Inconsistent),
         Head::Result { cell, seq, main, mimes, metadata } => {
@@ -204,6 +235,15 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
         }
         Head::Refused { step, errno } => Ok(FromGuest::Refused { step, errno }),
     }
+}
+
+/// Checks a list of what did not come along.
+fn things(list: Vec<(String, String)>) -> Result<Vec<LeftBehind>, WireError> {
+    if list.len() > LEFT_BEHIND_MAX {
+        return Err(WireError::Inconsistent);
+    }
+    let thing = |(kind, name): (String, String)| LeftBehind::of_guest(&kind, &name);
+    list.into_iter().map(|entry| thing(entry).ok_or(WireError::Inconsistent)).collect()
 }
 
 /// Cuts a body into the representations its head announces; they must fit it exactly.

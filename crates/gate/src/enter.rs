@@ -20,7 +20,7 @@ pub enum Step {
     Namespaces = 2,
     /// Taking the sandbox's user and group id.
     Ids = 3,
-    /// Putting descriptors 0 to 3 in place and closing all others.
+    /// Putting descriptors 0 to 3 in place, and an image at 4, and closing all others.
     Descriptors = 4,
     /// Setting resource limits.
     Rlimits = 5,
@@ -169,7 +169,15 @@ fn place_descriptors(entry: &Entry) -> Result<(), Errno> {
     sys::dup3(stdout, 1)?;
     sys::dup3(stderr, 2)?;
     sys::dup3(control, 3)?;
-    sys::close_from(4)
+    match entry.image() {
+        None => sys::close_from(4),
+        Some(image) => {
+            // Not through a number that another descriptor has: each of these came by a message,
+            // so all numbers are above 4 or are not needed any more.
+            sys::dup3(image, 4)?;
+            sys::close_from(5)
+        }
+    }
 }
 
 const RLIMIT_CPU: u32 = 0;
@@ -277,15 +285,25 @@ const NO_MORE_ENTERING: [Instruction; 10] = [
 
 /// Reports the failed step to the host over the control socket, as a frame of the guest protocol.
 pub fn report_failure(entry: &Entry, (step, errno): EntryFailure) {
-    let mut head = [0_u8; 128];
+    let mut frame = [0_u8; 128];
+    let frame = refused_frame(&mut frame, step.name(), errno);
+    // After the descriptors were placed, the control socket is descriptor 3.
+    let placed = step as u32 > Step::Descriptors as u32;
+    let control = if placed { 3 } else { entry.streams()[0] };
+    // The host sees the end of the process if this cannot be sent.
+    let _ = sys::send(control, frame);
+}
+
+/// Writes the frame `refused` of the guest protocol.
+pub(crate) fn refused_frame<'a>(frame: &'a mut [u8; 128], step: &str, errno: Errno) -> &'a [u8] {
     // A frame begins with two lengths, of its head and of a body; there is no body.
     let mut length = 8;
     let mut push = |bytes: &[u8]| {
-        head[length..length + bytes.len()].copy_from_slice(bytes);
+        frame[length..length + bytes.len()].copy_from_slice(bytes);
         length += bytes.len();
     };
     push(b"{\"type\":\"refused\",\"step\":\"");
-    push(step.name().as_bytes());
+    push(step.as_bytes());
     push(b"\",\"errno\":");
     let mut digits = [0_u8; 10];
     let mut at = digits.len();
@@ -301,10 +319,6 @@ pub fn report_failure(entry: &Entry, (step, errno): EntryFailure) {
     push(&digits[at..]);
     push(b"}");
     let head_length = (length - 8) as u32;
-    head[..4].copy_from_slice(&head_length.to_le_bytes());
-    // After the descriptors were placed, the control socket is descriptor 3.
-    let placed = step as u32 > Step::Descriptors as u32;
-    let control = if placed { 3 } else { entry.streams()[0] };
-    // The host sees the end of the process if this cannot be sent.
-    let _ = sys::send(control, &head[..length]);
+    frame[..4].copy_from_slice(&head_length.to_le_bytes());
+    &frame[..length]
 }

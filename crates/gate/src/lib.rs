@@ -6,6 +6,8 @@
 //! call returns in each child, which is locked in by then. Therefore the gate has no `std`, no
 //! allocation and no libc; it makes raw system calls only, and a step that fails ends the attempt.
 //!
+//! The same library carries an interpreter from one sandbox to another (`image`).
+//!
 //! Tests: `tests/it/jail/entering.rs`, `tests/it/jail/containment.rs`, `tests/it/jail/forks.rs`.
 #![no_std]
 #![expect(unsafe_code, reason = "raw system calls are what this crate is for")]
@@ -15,6 +17,7 @@ compile_error!("Silica's jail is written for and tested on x86-64 Linux only");
 
 mod arena;
 mod enter;
+mod image;
 mod libraries;
 mod sys;
 mod verify;
@@ -24,6 +27,7 @@ pub use arena::{silica_arena_alloc, silica_arena_free, silica_arena_reserve};
 pub use enter::{
     FinalFilter, Step, drop_privileges, empty_bounding_set, enter, load_init_filter, report_failure,
 };
+pub use image::{Carrier, silica_image_become, silica_image_write};
 pub use libraries::{EachLibrary, Library, silica_gather_libraries};
 pub use sys::{Errno, Instruction};
 pub use zygote::{

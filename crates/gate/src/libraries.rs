@@ -155,7 +155,7 @@ fn add_segments(base: usize, segments: &[Segment], runs: &mut Runs) {
 }
 
 fn gather(runs: &[Run]) -> Result<(), Errno> {
-    let file = sys::memory_file(c"libraries")?;
+    let file = sys::memory_file(c"silica-libraries")?;
     let moved = gather_into(file, runs);
     // No descriptor of it is left after the close; the seals hold even if one could be made again.
     let _ = sys::seal(file);

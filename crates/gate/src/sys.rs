@@ -2,18 +2,25 @@
 //!
 //! A call whose arguments are all values goes through [`ValueCall`], which has no room for an
 //! address, so it cannot touch the memory of this process. A call that takes an address has an
-//! unsafe block of its own: those on memory are in `memory`, those that restrict the process in
-//! `restrict`, the others here.
+//! unsafe block of its own: those on memory are in `memory`, those on what an image carries in
+//! `process`, those that restrict the process in `restrict`, the others here.
 
 mod memory;
+mod process;
 mod restrict;
 
 use core::arch::asm;
 use core::ffi::CStr;
 
 pub(crate) use memory::{
-    discard, make_writable, map, map_file, memory_file, move_mapping, random, reserve, seal,
-    set_length, unmap, write_at,
+    PageRange, Pages, discard, make_executable, make_readable, make_writable, map, map_apart,
+    map_at, map_file, map_to_write, memory_file, move_mapping, random, read_at, read_to, reserve,
+    scan_pages, seal, set_length, unmap, write_at,
+};
+pub(crate) use process::{
+    Sequences, SignalAction, SignalStack, block_signals, file_length, heap_end, robust_list,
+    set_robust_list, set_sequences, set_signal_action, set_signal_stack, set_thread_id_address,
+    signal_action, signal_stack, thread_block, thread_id, working_directory,
 };
 pub use restrict::Instruction;
 pub(crate) use restrict::{
@@ -197,9 +204,10 @@ pub(crate) fn setsid() -> Result<(), Errno> {
     ValueCall::Setsid.make().map(drop)
 }
 
-pub(crate) fn umask(mask: u32) {
+/// Sets the mask of file modes; returns the one before.
+pub(crate) fn umask(mask: u32) -> u32 {
     // It always succeeds.
-    let _ = ValueCall::Umask { mask }.make();
+    ValueCall::Umask { mask }.make().unwrap_or(0) as u32
 }
 
 pub(crate) fn read(from: i32, into: &mut [u8]) -> Result<usize, Errno> {

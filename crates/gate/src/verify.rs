@@ -28,7 +28,7 @@ pub(crate) fn locked_in(entry: &Entry) -> Result<(), Errno> {
     status(entry.request.uid)?;
     namespaces(&entry.request.zone_namespaces)?;
     root()?;
-    descriptors()?;
+    descriptors(entry.image().is_some())?;
     if entry.cgroups().is_empty() { Ok(()) } else { cgroups() }
 }
 
@@ -127,12 +127,12 @@ fn root() -> Result<(), Errno> {
     require(kind == OVERLAYFS_MAGIC && flags & ST_RDONLY != 0)
 }
 
-/// Checks that exactly descriptors 0 to 3 are open.
-fn descriptors() -> Result<(), Errno> {
+/// Checks that exactly descriptors 0 to 3 are open, and 4 if there is an image.
+fn descriptors(has_image: bool) -> Result<(), Errno> {
     let directory = sys::open(c"/proc/self/fd", sys::O_RDONLY | sys::O_DIRECTORY)?;
     let open = listed(directory);
     sys::close(directory);
-    require(open? == 0b1111 | 1 << directory)
+    require(open? == 0b1111 | u64::from(has_image) << 4 | 1 << directory)
 }
 
 /// Returns the entries of a directory whose names are numbers, as a set of bits. It reads to the

@@ -4,6 +4,7 @@
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::enter::{self, FinalFilter};
+use crate::image::{self, Carrier};
 use crate::sys::{self, EAGAIN, EINTR, EINVAL, Errno, Instruction};
 use crate::verify;
 
@@ -26,9 +27,9 @@ pub const NAMESPACES: [(&str, u32); 6] = [
 /// How many descriptors every entry has: pid namespace, namespace socket, control, stdout, stderr.
 const FIXED_FDS: usize = 5;
 
-/// The most descriptors that come with an entry: the fixed ones, standard input, and one
+/// The most descriptors that come with an entry: the fixed ones, standard input, an image, and one
 /// `cgroup.procs` for each of up to eight hierarchies.
-pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 1 + 8;
+pub const ENTRY_FDS_MAX: usize = FIXED_FDS + 2 + 8;
 
 /// The kind of a notice that a child was forked into its enclosure; `status` is 0 or an error
 /// number.
@@ -53,7 +54,7 @@ pub struct Rlimit {
 ///
 /// Both ends are built from this file, so the bytes of the structure are the message. Descriptors
 /// come with it: the pid namespace, the namespace socket, control, stdout, stderr, standard input
-/// if there is one, then one `cgroup.procs` per hierarchy.
+/// and an image if there is one, then one `cgroup.procs` per hierarchy.
 ///
 /// The other namespaces arrive on the namespace socket once the enclosure is ready. So a child can
 /// be forked while its enclosure is still being built.
@@ -78,6 +79,10 @@ pub struct EntryRequest {
     pub has_stdin: u32,
     /// For tests: the number of the step that fails on purpose; 0 for none.
     pub fail_at: u32,
+    /// Not 0 if the descriptor of an image comes with the request: the child becomes it.
+    pub has_image: u32,
+    /// Keeps the layout free of padding.
+    pub reserved: u32,
 }
 
 /// An entry request with its descriptors.
@@ -115,6 +120,11 @@ impl Entry {
 
     pub(crate) fn stdin(&self) -> Option<i32> {
         (self.request.has_stdin != 0).then_some(self.fds[FIXED_FDS])
+    }
+
+    pub(crate) fn image(&self) -> Option<i32> {
+        let last = self.request.fixed_fds() - 1;
+        (self.request.has_image != 0).then_some(self.fds[last])
     }
 
     pub(crate) fn cgroups(&self) -> &[i32] {
@@ -164,14 +174,14 @@ static CHILD_SIGNALS: AtomicI32 = AtomicI32::new(-1);
 /// The type must be `repr(C)`, have no padding and consist of integers only.
 unsafe trait Message: Copy {}
 
-// SAFETY: `repr(C)`, integers only: 8 + 7 * 8 + 12 * 16 + 6 * 4 bytes, a multiple of 8, without
+// SAFETY: `repr(C)`, integers only: 8 + 7 * 8 + 12 * 16 + 8 * 4 bytes, a multiple of 8, without
 // gaps.
 unsafe impl Message for EntryRequest {}
 
 // SAFETY: `repr(C)`, integers only: 4 + 4 + 8 + 4 + 4 bytes, a multiple of 8, without gaps.
 unsafe impl Message for ChildNotice {}
 
-const _: () = assert!(size_of::<EntryRequest>() == 8 + 7 * 8 + RLIMITS_MAX * 16 + 6 * 4);
+const _: () = assert!(size_of::<EntryRequest>() == 8 + 7 * 8 + RLIMITS_MAX * 16 + 8 * 4);
 const _: () = assert!(size_of::<ChildNotice>() == 24);
 
 fn bytes_of<T: Message>(value: &T) -> &[u8] {
@@ -189,7 +199,7 @@ fn bytes_of_mut<T: Message>(value: &mut T) -> &mut [u8] {
 impl EntryRequest {
     /// How many descriptors come before those of the cgroups.
     fn fixed_fds(&self) -> usize {
-        FIXED_FDS + usize::from(self.has_stdin != 0)
+        FIXED_FDS + usize::from(self.has_stdin != 0) + usize::from(self.has_image != 0)
     }
 
     /// The message's bytes.
@@ -264,8 +274,9 @@ const EXIT_NOT_ENTERED: i32 = 121;
 const EXIT_NOT_RESEEDED: i32 = 123;
 
 /// Forks a child for each entry request. Returns 1 in every child, which is locked in by then and
-/// has random bytes of its own in each of `spans`. Returns in the zygote 0 when the zone master has
-/// closed its end for writing, or a negative error number.
+/// has random bytes of its own in each of `spans`. A child whose request brings an image becomes
+/// that instead. Returns in the zygote 0 when the zone master has closed its end for writing, or a
+/// negative error number.
 ///
 /// The zygote stays in this loop of native code, so it writes to almost none of the pages that it
 /// shares with its children; a page that either side writes to is copied.
@@ -273,12 +284,14 @@ const EXIT_NOT_RESEEDED: i32 = 123;
 /// # Safety
 /// `fork` must fork this process, which must have one thread. There must be `span_count` spans at
 /// `spans`. Nothing may hold a reference to the bytes of a span, and any bytes must be valid there.
+/// `carrier` must describe the C library of this process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn silica_zygote_serve(
     socket: i32,
     fork: Fork,
     spans: *const Span,
     span_count: usize,
+    carrier: *const Carrier,
 ) -> i32 {
     loop {
         let entry = match wait(socket) {
@@ -290,6 +303,10 @@ pub unsafe extern "C" fn silica_zygote_serve(
         let pid = unsafe { fork() };
         if pid == 0 {
             enter_or_exit(&entry);
+            if entry.image().is_some() {
+                // SAFETY: the caller vouches that it points to a carrier.
+                image::become_image(unsafe { &*carrier });
+            }
             if span_count > 0 {
                 // SAFETY: the caller vouches that there are `span_count` of them, and does not
                 // change them.

@@ -119,6 +119,8 @@ pub enum Origin {
     Zygote,
     /// A program of its own, started by `exec`.
     Program(Program),
+    /// A fork of the template's zygote that becomes an image.
+    Image,
 }
 
 /// A socket that is made in the network namespace of an enclosure and used outside. It does not
@@ -180,7 +182,8 @@ pub enum ZoneRequest {
         /// For tests: the step that fails.
         fail_at: u32,
     },
-    /// Puts an interpreter into an enclosure. Descriptors: control, stdout, stderr.
+    /// Puts an interpreter into an enclosure. Descriptors: control, stdout, stderr, and the image if
+    /// it becomes one.
     Enter {
         /// The enclosure.
         enclosure: u64,

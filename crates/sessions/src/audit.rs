@@ -35,6 +35,16 @@ pub(crate) fn begin_cell(
     within_quota(session, session.services.store.audit().begin(&begin))
 }
 
+/// Records that an operation on a whole sandbox begins.
+pub(crate) fn begin_operation(
+    session: &Session,
+    activity: Activity,
+) -> Result<Write<Ticket>, SessionError> {
+    let mut begin = Begin::new(ExecutionId::random()?, session.tenant().clone(), activity);
+    begin.sandbox = Some(session.id().clone());
+    within_quota(session, session.services.store.audit().begin(&begin))
+}
+
 /// Refuses an execution whose record is more than its owner may have recorded now.
 fn within_quota(session: &Session, begin: Write<Ticket>) -> Result<Write<Ticket>, SessionError> {
     session.services.admission.record(session.tenant(), begin.bytes())?;

@@ -108,6 +108,14 @@ impl Sessions {
         admitted: Admitted,
     ) -> Result<Arc<Session>, SessionError> {
         let unclaimed = self.make(admitted, &[]).await?;
+        self.record_new(unclaimed).await
+    }
+
+    /// Records a session that has been made, and lets clients find it.
+    pub(crate) async fn record_new(
+        self: &Arc<Self>,
+        unclaimed: Unclaimed,
+    ) -> Result<Arc<Session>, SessionError> {
         let info = unclaimed.session().info();
         let record = NewSandbox {
             id: info.id,
@@ -192,8 +200,16 @@ impl Sessions {
             directory: terms.directory.clone(),
         });
         let created = self.build(&tenant, plan, source, setup.as_ref()).await?;
-        let new =
-            NewSession { id, tenant, purpose, terms, slot, created, network: network.clone() };
+        let new = NewSession {
+            id,
+            tenant,
+            purpose,
+            terms,
+            slot,
+            created,
+            network: network.clone(),
+            cells_begun: 0,
+        };
         let session = Session::start(new, self.services.clone());
         let unclaimed = Unclaimed::new(self, session);
         if network.is_some() {
@@ -319,7 +335,7 @@ pub(crate) fn check_seconds(
     Ok(())
 }
 
-fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), SessionError> {
+pub(crate) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), SessionError> {
     let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
     if metadata.len() > METADATA_PAIRS_MAX || bytes > METADATA_BYTES_MAX {
         return Err(SessionError::Bad(format!(

@@ -126,6 +126,7 @@ impl Sessions {
             // The error is a panic of the task; the next start records that sandbox as lost.
             let _ = end.await;
         }
+        self.snapshots.remove_if(|_| true);
         let mut releasing = self.releasing.subscribe();
         // After the timeout, closing the engine ends the zone and whatever is left in it.
         let _ =

@@ -1,8 +1,12 @@
 //! Errors of this crate, one variant for each thing a caller can act on.
 
+use std::time::Duration;
+
 use silica_domain::{CellId, CommandId, ItemKind, LimitError, NetworkError, UnknownId};
 use silica_egress::EgressError;
-use silica_engine::{CommandError, EngineError, FileError, InputError, KernelError, TierError};
+use silica_engine::{
+    BranchError, CommandError, EngineError, FileError, InputError, KernelError, TierError,
+};
 use silica_store::StoreError;
 use silica_store::approvals::State;
 
@@ -27,6 +31,17 @@ pub enum SessionError {
     /// There is no such kernel.
     #[error("there is no kernel {0} in this sandbox")]
     NoKernel(String),
+    /// There is no such snapshot, or it belongs to another key.
+    #[error("there is no snapshot {0}")]
+    NoSnapshot(String),
+    /// There is no such mark, or none that is old enough.
+    #[error(
+        "there is no mark to set the sandbox back to; make one with POST …/marks, or with mark on a cell"
+    )]
+    NoMark,
+    /// The key has as many snapshots as it may, or they take as much memory as they may.
+    #[error("a key may have at most {0} snapshots, and their bytes are limited; delete some first")]
+    TooManySnapshots(usize),
     /// There is no such cell, or it is not kept any more.
     #[error("there is no cell {0} in this sandbox")]
     NoCell(String),
@@ -107,6 +122,12 @@ pub enum SessionError {
     /// A command could not be started.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// The interpreter could not be copied.
+    #[error(transparent)]
+    Branch(BranchError),
+    /// The kernel runs a cell.
+    #[error("the kernel runs a cell that did not end within {} s; interrupt it or try again", .0.as_secs())]
+    Busy(Duration),
     /// The sandbox could not be created.
     #[error("the sandbox could not be created")]
     Engine(#[source] EngineError),
@@ -168,6 +189,16 @@ impl From<EngineError> for SessionError {
             EngineError::Limits(error) => Self::Limit(error),
             EngineError::Input(error) => Self::Input(error),
             error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<BranchError> for SessionError {
+    fn from(error: BranchError) -> Self {
+        match error {
+            BranchError::Files(error) => Self::File(error),
+            BranchError::Sandbox(error) => Self::from(*error),
+            error => Self::Branch(error),
         }
     }
 }

@@ -8,15 +8,17 @@ mod task;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use silica_domain::{CellId, KernelId, Limits};
-use silica_engine::{CellSetup, Control, Kernel, Setup};
+use silica_domain::{BranchOptions, CellId, KernelId, Limits};
+use silica_engine::{Branch, Carried, CellSetup, Control, Engine, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::cell::Cell;
+use crate::error::SessionError;
 use crate::fairness::QueueSlot;
+use crate::marks::Mark;
 use crate::session::Session;
 
 use task::{KernelTask, is_set};
@@ -73,8 +75,25 @@ pub(crate) struct Job {
     pub(crate) ticket: Ticket,
 }
 
+/// A branching on its way to the kernel whose interpreter is copied.
+pub(crate) struct BranchJob {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: BranchOptions,
+    pub(crate) carried: Carried,
+    /// Takes the branching, and how many cells the interpreter has begun.
+    pub(crate) reply: oneshot::Sender<Result<(Branch, u64), SessionError>>,
+}
+
+/// A way back on its way to the kernel whose interpreter is set back.
+pub(crate) struct UndoJob {
+    pub(crate) mark: Arc<Mark>,
+    pub(crate) reply: oneshot::Sender<Result<(), SessionError>>,
+}
+
 enum Message {
     Run(Box<Job>),
+    Undo(UndoJob),
+    Branch(Box<BranchJob>),
     Restart,
 }
 
@@ -92,6 +111,8 @@ pub(crate) struct KernelHandle {
     /// current.
     restart_wanted: AtomicBool,
     cells_run: AtomicU64,
+    /// Cells that the current interpreter was given.
+    cells_begun: AtomicU64,
     /// Counts restarts. Waiters are also notified of a restart that failed.
     restarts: watch::Sender<u64>,
 }
@@ -103,6 +124,7 @@ impl KernelHandle {
         id: KernelId,
         kernel: Kernel,
         setup: Setup,
+        cells_begun: u64,
     ) -> Arc<Self> {
         let (messages, inbox) = mpsc::unbounded_channel();
         let handle = Arc::new(Self {
@@ -114,13 +136,13 @@ impl KernelHandle {
             current: Mutex::default(),
             restart_wanted: false.into(),
             cells_run: 0.into(),
+            cells_begun: cells_begun.into(),
             restarts: watch::Sender::new(0),
         });
         let task = KernelTask {
             session: Arc::clone(session),
             handle: Arc::clone(&handle),
             kernel: Some(kernel),
-            cells_begun: 0,
             setup,
         };
         tokio::spawn(task.run(inbox));
@@ -161,8 +183,25 @@ impl KernelHandle {
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
-            Ok(()) | Err(SendError(Message::Restart)) => Ok(()),
+            Ok(()) | Err(SendError(Message::Restart | Message::Branch(_) | Message::Undo(_))) => {
+                Ok(())
+            }
         }
+    }
+
+    /// Has the interpreter copied after the cells that are queued. If the kernel has ended, the reply is dropped.
+    pub(crate) fn branch(&self, job: BranchJob) {
+        drop(self.messages.send(Message::Branch(Box::new(job))));
+    }
+
+    /// Has the interpreter set back after the cells that are queued. If the kernel has ended, the reply is dropped.
+    pub(crate) fn undo(&self, job: UndoJob) {
+        drop(self.messages.send(Message::Undo(job)));
+    }
+
+    /// Returns how many cells the interpreter has begun.
+    pub(crate) fn cells_begun(&self) -> u64 {
+        self.cells_begun.load(Ordering::Relaxed)
     }
 
     /// Interrupts the running cell, if there is one.

@@ -8,6 +8,7 @@
 
 mod approval;
 mod audit;
+mod branching;
 mod busy_poll;
 mod cell;
 mod command;
@@ -19,15 +20,18 @@ mod event_log;
 mod fairness;
 mod kept;
 mod kernel;
+mod marks;
 mod network;
 mod ports;
 mod revocation;
 mod run_once;
 mod session;
 mod sessions;
+mod snapshots;
 mod statistics;
 
 pub use approval::{ApprovalMode, CheckResult, DecisionRequest, Review, ReviewOptions};
+pub use branching::{ForkRequest, Forked};
 pub use cell::{Cell, CellCode, CellEnd, CellPhase, CellRequest, InterruptOnDrop, KernelState};
 pub use command::{
     Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,
@@ -39,6 +43,7 @@ pub use fairness::{
     Admission, AdmissionError, Budget, Capacity, Load, Permit, Quota, Reservation, Resource,
 };
 pub use kernel::{KernelInfo, KernelPhase};
+pub use marks::{Mark, UndoTo};
 pub use network::{
     CellNetwork, InlineSecret, KeyCeiling, LoneSockets, NetworkInfo, NetworkOptions, NetworkPreset,
     NetworkRequest, OfferedSecret, SecretDraft, SecretInfo, TokenCounter, bind_secret,
@@ -50,4 +55,5 @@ pub use session::{
     ReadOnlyFiles, Session, SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
+pub use snapshots::SandboxSnapshot;
 pub use statistics::{CellObserver, Statistics};

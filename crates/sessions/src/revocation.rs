@@ -39,6 +39,7 @@ impl Sessions {
             tokio::spawn(async move { sessions.end_soon(session, EndReason::Revoked).await })
         };
         let ends: Vec<_> = self.all_with_single_runs().into_iter().filter(own).map(end).collect();
+        self.snapshots.remove_if(|snapshot| snapshot.is_of(tenant));
         let refused = self.review().revoke(tenant).await;
         for end in ends {
             // The error is a panic of the task; the next look at the keys tries again.

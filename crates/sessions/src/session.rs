@@ -25,6 +25,7 @@ use crate::error::SessionError;
 use crate::fairness::{QuotaSlot, Resource};
 use crate::kept::{HasOutput, KeptBytes};
 use crate::kernel::{KernelHandle, KernelInfo};
+use crate::marks::Marks;
 use crate::network::{NetworkTerms, SessionNetwork};
 use crate::ports::Exposure;
 use crate::sessions::Services;
@@ -85,6 +86,8 @@ pub(crate) struct NewSession {
     /// The sandbox, with a first kernel that is ready.
     pub(crate) created: Created,
     pub(crate) network: Option<Arc<NetworkTerms>>,
+    /// How many cells that kernel has run already, in the sandbox that this one is a copy of.
+    pub(crate) cells_begun: u64,
 }
 
 /// What clients see of a session.
@@ -139,6 +142,7 @@ pub struct Session {
     /// Whether the registry of live sessions has removed it.
     removed: watch::Sender<bool>,
     items: Mutex<Items>,
+    pub(crate) marks: Marks,
 }
 
 /// What is in a sandbox, and its clocks.
@@ -181,7 +185,7 @@ impl Items {
 impl Session {
     /// Takes over a sandbox.
     pub(crate) fn start(new: NewSession, services: Services) -> Arc<Self> {
-        let NewSession { id, tenant, purpose, terms, slot, created, network } = new;
+        let NewSession { id, tenant, purpose, terms, slot, created, network, cells_begun } = new;
         let Created { sandbox, kernel, snapshot } = created;
         let created_at = Timestamp::now();
         let activity = Activity::new(services.admission.hold(&tenant, Resource::CpuWeight));
@@ -211,9 +215,10 @@ impl Session {
             ended: watch::Sender::new(None),
             removed: watch::Sender::new(false),
             items: Mutex::new(items),
+            marks: Marks::default(),
         });
         let setup = session.setup(None, &BTreeMap::new());
-        session.add_kernel(kernel, setup);
+        session.add_kernel(kernel, setup, cells_begun);
         session
     }
 

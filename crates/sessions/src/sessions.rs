@@ -22,6 +22,7 @@ use crate::kept::KeptOutput;
 use crate::network::{NetworkOptions, Networks, apply_decisions};
 use crate::revocation::revoke_loop;
 use crate::session::{ExecutingSessions, LifeChange, Purpose, Session};
+use crate::snapshots::Snapshots;
 use crate::statistics::Statistics;
 
 /// What the operator decides.
@@ -84,6 +85,7 @@ pub struct Sessions {
     options: SessionsOptions,
     pub(crate) services: Services,
     live: Mutex<Live>,
+    pub(crate) snapshots: Snapshots,
     /// How many sessions have ended and still release resources.
     pub(crate) releasing: watch::Sender<usize>,
 }
@@ -118,6 +120,7 @@ impl Sessions {
             options,
             services,
             live: Mutex::default(),
+            snapshots: Snapshots::default(),
             releasing: watch::Sender::new(0),
         });
         tokio::spawn(expire_loop(Arc::downgrade(&sessions)));

@@ -108,6 +108,12 @@ id!(
     }
 );
 id!(
+    /// The id of a snapshot: `snp` and 20 hexadecimal digits.
+    SnapshotId,
+    "snapshot's id (snp and 20 hexadecimal digits)",
+    |text| has_form(text, "snp", 20, is_hex)
+);
+id!(
     /// The id of one execution: a cell, a command, a run.
     ExecutionId,
     "execution's id (letters, digits, - and _, at most 64)",
@@ -137,6 +143,13 @@ impl SandboxId {
     /// Makes a new id.
     pub fn random() -> Result<Self, StoreError> {
         Ok(Self(format!("sbx{}", to_hex(&random::<10>()?))))
+    }
+}
+
+impl SnapshotId {
+    /// Makes a new id.
+    pub fn random() -> Result<Self, StoreError> {
+        Ok(Self(format!("snp{}", to_hex(&random::<10>()?))))
     }
 }
 

@@ -40,7 +40,7 @@ mod writer;
 
 pub use digest::Digest;
 pub use error::StoreError;
-pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, Tenant};
+pub use id::{ApprovalId, ExecutionId, IdError, KeyId, SandboxId, SnapshotId, Tenant};
 pub use limits::{AuditedLimits, limits_json};
 pub use random::random_hex;
 pub use reader::Read;

@@ -51,6 +51,8 @@ class Blocking:
         # An `Opening` can be awaited or entered; tests do both.
         if inspect.isawaitable(value) and not hasattr(value, "__aenter__"):
             return self._blocking(self._loop.run_until_complete(_awaited(value)))
+        if isinstance(value, list):
+            return [self._blocking(item) for item in value]
         ours = type(value).__module__.startswith("silica.aio")
         if (
             ours

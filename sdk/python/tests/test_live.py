@@ -98,6 +98,42 @@ def test_connecting(live: Either, sandbox: Any) -> None:
     assert caught.value.request_id
 
 
+def test_copies_of_a_sandbox(live: Either, sandbox: Any) -> None:
+    sandbox.run_code("import os; x = [1]; r, w = os.pipe(); open('notes', 'w').write('kept')")
+    twins = sandbox.fork(2, metadata={"copy": "yes"}, ttl_seconds=200)
+    for number, twin in enumerate(twins):
+        assert twin.info().metadata == {"copy": "yes"}
+        assert {thing.kind for thing in twin.left_behind} == {"pipe"}
+        twin.run_code(f"x.append({number}); open('notes', 'a').write('{number}')")
+        assert twin.run_code("print(x, open('notes').read())").stdout == f"[1, {number}] kept{number}\n"
+    assert sandbox.run_code("print(x, open('notes').read())").stdout == "[1] kept\n"
+    for twin in twins:
+        twin.delete()
+    sandbox.run_code("import subprocess; child = subprocess.Popen(['sleep', '99'])")
+    with pytest.raises(silica.Conflict, match="process sleep"):
+        sandbox.fork()
+    (twin,) = sandbox.fork(processes="leave")
+    with twin:
+        assert [thing.name for thing in twin.left_behind if thing.kind == "process"] == ["sleep"]
+
+
+def test_snapshots_and_undo(live: Either, sandbox: Any) -> None:
+    sandbox.run_code("x = 1; open('notes', 'w').write('one')")
+    mark = sandbox.mark()
+    snapshot = sandbox.snapshot("loaded")
+    assert (snapshot.name, snapshot.sandbox, snapshot.left_behind) == ("loaded", sandbox.id, [])
+    sandbox.run_code("x = 2; open('notes', 'w').write('two')")
+    assert sandbox.undo() == mark
+    look = "print(x, open('notes').read())"
+    assert sandbox.run_code(look).stdout == "1 one\n"
+    sandbox.run_code("x = 3")
+    assert sandbox.undo(mark) == mark
+    with live.Sandbox.create(snapshot=snapshot, ttl_seconds=100) as other:
+        assert other.run_code(look).stdout == "1 one\n"
+    with pytest.raises(silica.NotFound):
+        sandbox.undo("m99")
+
+
 def test_listing(live: Either) -> None:
     made = [live.create(template="python", metadata={"test": "listing"}) for _ in range(3)]
     try:

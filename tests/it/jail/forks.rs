@@ -172,7 +172,7 @@ async fn libraries_of_forks_are_sealed_and_never_writable_code() {
     const LOOK: &str = "
 import json, os
 rows = [line.split() for line in open('/proc/self/maps')]
-ours = [row for row in rows if row[-2:] == ['/memfd:libraries', '(deleted)']]
+ours = [row for row in rows if row[-2:] == ['/memfd:silica-libraries', '(deleted)']]
 def opened(row):
     try:
         os.close(os.open('/proc/self/map_files/' + '-'.join(n.lstrip('0') for n in row[0].split('-')), os.O_RDWR))

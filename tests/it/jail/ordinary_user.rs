@@ -13,11 +13,11 @@ use silica_engine::{
     ZygotePolicy,
 };
 
-use crate::engine::{commands, sockets};
+use crate::engine::{branching, commands, sockets};
 use crate::harness::{
     CommandOutput, EVERYTHING, GONE_WITHIN, PYTHON, SILICA, TIMEOUT, TestHome, collect,
-    descendants, eventually, finish, first_line, name_process, processes_with, signal, slowness,
-    start, start_engine, unique_name,
+    descendants, eventually, finish, first_line, name_process, print, processes_with, signal,
+    slowness, start, start_engine, unique_name,
 };
 
 const USER: u32 = 12345;
@@ -268,6 +268,28 @@ async fn use_sockets(home: std::path::PathBuf) {
     }
     let unbound = tokio::net::TcpSocket::from_std_stream(opened.next().unwrap().into());
     assert!(unbound.connect("127.0.0.1:443".parse().unwrap()).await.is_ok());
+    sandbox.destroy().await.unwrap();
+    engine.close().await;
+}
+
+#[test]
+fn live_sandboxes_are_copied() {
+    again_as_ordinary_user("jail::ordinary_user::live_sandboxes_are_copied", use_copies);
+}
+
+async fn use_copies(home: std::path::PathBuf) {
+    let engine = start_engine(&home, PYTHON, ZygotePolicy::default(), EVERYTHING).await;
+    engine.warm(PYTHON).await.unwrap();
+    let mut sandbox = engine.create(&CreateOptions::new(PYTHON)).await.unwrap();
+    sandbox.ready().await.unwrap();
+    print(&mut sandbox, "x = {'a': [1]}; open('notes', 'w').write('kept')").await;
+    let mut twins = branching::twins(&engine, &mut sandbox, 3).await;
+    for twin in &mut twins {
+        print(twin, "x['a'].append(2)").await;
+        assert_eq!(print(twin, "print(x, open('notes').read())").await, "{'a': [1, 2]} kept");
+        twin.destroy().await.unwrap();
+    }
+    assert_eq!(print(&mut sandbox, "print(x)").await, "{'a': [1]}");
     sandbox.destroy().await.unwrap();
     engine.close().await;
 }

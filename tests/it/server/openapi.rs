@@ -223,6 +223,18 @@ fn run_and_sandboxes(caller: &mut Caller) {
     assert_eq!(listed.json()["sandboxes"].as_array().unwrap().len(), 1);
     caller.json(200, "extendSandbox", &json!({"ttl_seconds": 700}));
     caller.want(200, "getUsage", "", "");
+    let forked = caller.json(201, "forkSandbox", &json!({"metadata": {"user": "twin"}}));
+    let twin = forked["sandboxes"][0]["id"].as_str().unwrap();
+    caller.name("sandbox", twin);
+    caller.want(204, "deleteSandbox", "", "");
+    caller.name("sandbox", sandbox["id"].as_str().unwrap());
+    let snapshot = caller.json(201, "createSnapshot", &json!({"name": "kept"}));
+    caller.name("snapshot", snapshot["id"].as_str().unwrap());
+    caller.want(200, "listSnapshots", "", "");
+    caller.want(200, "getSnapshot", "", "");
+    caller.want(204, "deleteSnapshot", "", "");
+    let mark = caller.want(201, "createMark", "", "").json();
+    assert_eq!(caller.json(200, "undo", &json!({"mark": mark["id"]})), mark);
     let watched = caller.want(200, "watchSandboxes", "", "").json();
     assert_eq!(watched["sandboxes"][0]["id"], sandbox["id"]);
 }

@@ -65,6 +65,18 @@ pub(super) fn open_to_append(
     }
 }
 
+/// Makes a file, for writing, where nothing has the name.
+pub(super) fn create(
+    directory: BorrowedFd<'_>,
+    name: impl Arg,
+    shown: &str,
+) -> Result<File, FileError> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    open_beneath(directory, name, flags, Mode::from_raw_mode(0o600))
+        .map(File::from)
+        .map_err(|errno| FileError::of("make", shown, errno))
+}
+
 /// Opens a directory, to be read.
 pub(super) fn open_directory(
     directory: BorrowedFd<'_>,

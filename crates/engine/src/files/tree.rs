@@ -165,7 +165,7 @@ fn make_one(directory: BorrowedFd<'_>, name: &[u8], shown: &str) -> Result<Made,
 /// A walk holds a descriptor for each level, so it goes only so deep. A directory below that is
 /// moved up to `directory`, where the next walk finds it. Only the one name below an opened
 /// directory is used, so nothing outside the tree can be meant by it.
-fn empty(directory: &OwnedFd, shown: &str) -> Result<usize, FileError> {
+pub(super) fn empty(directory: &OwnedFd, shown: &str) -> Result<usize, FileError> {
     let mut count = 0;
     let mut entries_left = ENTRIES_MAX;
     loop {

@@ -213,7 +213,7 @@ async fn on_frame(
             Some(End::Done { status, exit_code, left_out })
         }
         // An interpreter that had not said hello when the cell was sent says it now.
-        Ok(FromGuest::Hello) if !kernel.greeted => {
+        Ok(FromGuest::Hello { .. }) if !kernel.greeted => {
             kernel.greeted = true;
             if cell.interrupt_on_hello {
                 cell.interrupt(kernel).await;

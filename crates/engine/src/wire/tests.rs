@@ -1,5 +1,7 @@
 //! Honest frames, and every kind of dishonest one.
 
+use silica_domain::LeftKind;
+
 use super::*;
 
 fn frame(head: &str, body: &[u8]) -> Vec<u8> {
@@ -43,7 +45,7 @@ async fn frames_follow_each_other() {
     let metadata = r#"{"image/png":{"width":5}}"#.to_owned();
     let bundle = Bundle { main: true, payloads, metadata };
     let result = FromGuest::Result { cell: 1, seq: 0, bundle };
-    assert_eq!(frames, [FromGuest::Hello, result, done]);
+    assert_eq!(frames, [FromGuest::Hello { left_behind: Vec::new() }, result, done]);
 }
 
 #[tokio::test]
@@ -149,4 +151,37 @@ fn completions_are_names_and_bounded() {
     }
     assert!(decoded(&["a"; COMPLETIONS_MAX]).is_some());
     assert_eq!(decoded(&["a"; COMPLETIONS_MAX + 1]), None);
+}
+
+/// What an interpreter says that its copy lacks is shown to clients: known kinds alone, without
+/// control characters, and not many.
+#[test]
+fn what_is_left_behind_is_of_known_kinds_and_bounded() {
+    let decoded = |kind: &str, things: &[(&str, &str)]| {
+        let head = match kind {
+            "unwritable" => serde_json::json!({"type": kind, "reasons": things}),
+            _ => serde_json::json!({"type": kind, "version": 1, "left_behind": things}),
+        };
+        decode(head.to_string().as_bytes(), b"").ok()
+    };
+    let pipe = LeftBehind::new(LeftKind::Pipe, "a\u{fffd}[31m");
+    let honest = [("pipe", "a\u{1b}[31m")];
+    let left_behind = vec![pipe];
+    assert_eq!(
+        decoded("writing", &honest),
+        Some(FromGuest::Writing { left_behind: left_behind.clone() })
+    );
+    assert_eq!(
+        decoded("hello", &honest),
+        Some(FromGuest::Hello { left_behind: left_behind.clone() })
+    );
+    assert_eq!(
+        decoded("unwritable", &honest),
+        Some(FromGuest::Unwritable { reasons: left_behind })
+    );
+    for kind in ["writing", "hello", "unwritable"] {
+        assert_eq!(decoded(kind, &[("elephant", "a")]), None);
+        assert!(decoded(kind, &[("pipe", "a"); LEFT_BEHIND_MAX]).is_some());
+        assert_eq!(decoded(kind, &[("pipe", "a"); LEFT_BEHIND_MAX + 1]), None);
+    }
 }

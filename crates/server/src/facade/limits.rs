@@ -12,7 +12,7 @@ use super::native::wire::promised;
 use crate::http::problem::{Code, Problem};
 
 /// The limits of a sandbox; those left out are the server's defaults
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Limits", extend("examples" = [{
     "memory_bytes": 536_870_912, "disk_bytes": 104_857_600, "cpus": 1.0, "cpu_seconds": 30,

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod branching;
 pub(crate) mod cells;
 pub(crate) mod commands;
 pub(crate) mod docs;
@@ -84,6 +85,13 @@ routes! {
     get "/v1/sandboxes/{sandbox}" => sandboxes::get;
     delete "/v1/sandboxes/{sandbox}" => sandboxes::delete;
     post "/v1/sandboxes/{sandbox}/extend" => sandboxes::extend;
+    post "/v1/sandboxes/{sandbox}/fork" => branching::fork;
+    post "/v1/sandboxes/{sandbox}/snapshots" => branching::snapshot;
+    post "/v1/sandboxes/{sandbox}/marks" => branching::mark;
+    post "/v1/sandboxes/{sandbox}/undo" => branching::undo;
+    get "/v1/snapshots" => branching::list;
+    get "/v1/snapshots/{snapshot}" => branching::get;
+    delete "/v1/snapshots/{snapshot}" => branching::delete;
     get "/v1/sandboxes/{sandbox}/usage" => sandboxes::usage;
 
     get "/v1/sandboxes/{sandbox}/network" => network::get;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use silica_domain::UnknownId;
-use silica_engine::{CommandError, FileError};
+use silica_engine::{BranchError, CommandError, FileError};
 use silica_interpret::model::ModelError;
 use silica_sessions::{AdmissionError, CheckResult, SessionError};
 use silica_store::StoreError;
@@ -60,6 +60,7 @@ codes! {
     KeyNotFound = "key_not_found", NOT_FOUND;
     ApprovalNotFound = "approval_not_found", NOT_FOUND;
     SecretNotFound = "secret_not_found", NOT_FOUND;
+    SnapshotNotFound = "snapshot_not_found", NOT_FOUND;
     ModelNotFound = "model_not_found", NOT_FOUND;
     ConversationNotFound = "conversation_not_found", NOT_FOUND;
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
@@ -67,6 +68,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
     Conflict = "conflict", CONFLICT;
     SandboxEnded = "sandbox_ended", CONFLICT;
+    CannotFork = "cannot_fork", CONFLICT;
     CellEnded = "cell_ended", CONFLICT;
     CommandEnded = "command_ended", CONFLICT;
     AlreadyDecided = "already_decided", CONFLICT;
@@ -179,7 +181,8 @@ impl From<SessionError> for Problem {
             SessionError::NoSandbox(_) => Code::SandboxNotFound,
             SessionError::Ended { .. } | SessionError::ApprovalVoid(_) => Code::SandboxEnded,
             SessionError::NoKernel(_) => Code::KernelNotFound,
-            SessionError::NoWatcher(_) => Code::NotFound,
+            SessionError::NoSnapshot(_) => Code::SnapshotNotFound,
+            SessionError::NoWatcher(_) | SessionError::NoMark => Code::NotFound,
             SessionError::NoCell(_) => Code::CellNotFound,
             SessionError::NoCommand(_) => Code::CommandNotFound,
             SessionError::CellEnded(_) => Code::CellEnded,
@@ -194,18 +197,20 @@ impl From<SessionError> for Problem {
             SessionError::NoApproval(_) => Code::ApprovalNotFound,
             SessionError::AlreadyDecided { .. } => Code::AlreadyDecided,
             SessionError::OwnApproval(_) => Code::OwnApproval,
-            SessionError::OtherCode(_) => Code::Conflict,
+            SessionError::OtherCode(_) | SessionError::Busy(_) => Code::Conflict,
             SessionError::NotApprovable => Code::NotApprovable,
             SessionError::Refused(AdmissionError::Rate(_)) => Code::RateLimited,
             SessionError::PortNotExposed(_) => Code::PortNotExposed,
             SessionError::PortClosed(_) => Code::PortClosed,
             SessionError::TooManyPortConnections(_)
             | SessionError::TooManyKernels(_)
+            | SessionError::TooManySnapshots(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
             | SessionError::TooManySecrets(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
+            SessionError::Branch(error) => branch_code(error),
             SessionError::File(error) => file_code(error),
             SessionError::Command(error) => command_code(error),
             SessionError::Engine(_)
@@ -243,6 +248,22 @@ impl From<SessionError> for Problem {
             _ => None,
         };
         Self { code, detail, retry, size, checked }
+    }
+}
+
+fn branch_code(error: &BranchError) -> Code {
+    match error {
+        BranchError::Refused(_) | BranchError::NotWritten(_) | BranchError::HeldOpen => {
+            Code::CannotFork
+        }
+        BranchError::Files(error) => file_code(error),
+        BranchError::OtherZygote
+        | BranchError::Kernel(_)
+        | BranchError::System(_)
+        | BranchError::Sandbox(_) => {
+            tracing::error!(error = error as &dyn std::error::Error, "a sandbox was not copied");
+            Code::CannotCreate
+        }
     }
 }
 

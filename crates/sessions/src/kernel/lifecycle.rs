@@ -21,13 +21,18 @@ impl Session {
     }
 
     /// Adds a kernel whose interpreter is ready.
-    pub(crate) fn add_kernel(self: &Arc<Self>, kernel: Kernel, setup: Setup) -> Arc<KernelHandle> {
+    pub(crate) fn add_kernel(
+        self: &Arc<Self>,
+        kernel: Kernel,
+        setup: Setup,
+        cells_begun: u64,
+    ) -> Arc<KernelHandle> {
         let id = {
             let mut items = self.lock();
             items.next_kernel += 1;
             KernelId::new(items.next_kernel - 1)
         };
-        let handle = KernelHandle::start(self, id, kernel, setup);
+        let handle = KernelHandle::start(self, id, kernel, setup, cells_begun);
         self.lock().kernels.push(Arc::clone(&handle));
         handle
     }
@@ -66,7 +71,7 @@ impl Session {
         let setup = self.setup(directory.as_deref(), environment);
         let kernel = self.start_kernel(&setup).await?;
         self.touch()?;
-        Ok(self.add_kernel(kernel, setup).info())
+        Ok(self.add_kernel(kernel, setup, 0).info())
     }
 
     /// Returns what clients see of its kernels.

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use silica_domain::{Limits, Outcome};
-use silica_engine::{CellReport, Changes, Control, Kernel, Setup};
+use silica_engine::{BranchError, CellReport, Changes, Control, Kernel, Setup};
 use silica_store::audit::Ticket;
 use tokio::sync::{mpsc, watch};
 
-use super::{Job, KernelHandle, Message};
+use super::{BranchJob, Job, KernelHandle, Message, UndoJob};
 use crate::busy_poll;
 use crate::cell::{Cell, CellEnd, KernelState, LogWriter, give_up, write_end};
 use crate::error::SessionError;
 use crate::fairness::{Permit, QueueSlot};
 use crate::kept::KeptBytes;
+use crate::marks::Mark;
 use crate::session::Session;
 
 /// How often in a row an interpreter that ends without running a cell is replaced.
@@ -24,8 +25,6 @@ pub(super) struct KernelTask {
     pub(super) session: Arc<Session>,
     pub(super) handle: Arc<KernelHandle>,
     pub(super) kernel: Option<Kernel>,
-    /// Cells that the current interpreter was given.
-    pub(super) cells_begun: u64,
     pub(super) setup: Setup,
 }
 
@@ -59,6 +58,11 @@ impl KernelTask {
                             self.try_replace().await;
                         }
                     }
+                    Some(Message::Branch(job)) => self.branch(*job).await,
+                    Some(Message::Undo(UndoJob { mark, reply })) => {
+                        // A caller that has left needs no answer.
+                        let _ = reply.send(self.set_back(&mark).await);
+                    }
                     Some(Message::Restart) => self.try_replace().await,
                     None => break,
                 },
@@ -78,6 +82,56 @@ impl KernelTask {
             }
         }
         self.close(inbox).await;
+    }
+
+    /// Replaces the interpreter by the one of a mark, and the files by its files. After a failure there is a new
+    /// interpreter without variables.
+    async fn set_back(&mut self, mark: &Mark) -> Result<(), SessionError> {
+        if let Some(kernel) = self.kernel.take() {
+            kernel.kill().await;
+        }
+        let _executing = self.session.execute();
+        match mark.engine.restore(&self.session.sandbox, &mark.frozen).await {
+            Ok(kernel) => {
+                self.kernel = Some(kernel);
+                self.handle.cells_begun.store(mark.cells_begun, Ordering::Relaxed);
+                self.session.marks.forget_after(mark);
+                self.session.mark_files_changed();
+                Ok(())
+            }
+            Err(error) => {
+                {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, mark = mark.id(), "a kernel could not be set back");
+                }
+                if !self.session.sandbox.is_dead() {
+                    self.try_replace().await;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Begins a branching, unless its caller has given up. An interpreter that is lost by it is replaced.
+    async fn branch(&mut self, job: BranchJob) {
+        let BranchJob { engine, options, carried, reply } = job;
+        if reply.is_closed() {
+            return;
+        }
+        if self.kernel.is_none() {
+            self.try_replace().await;
+        }
+        let Some(kernel) = &mut self.kernel else { return };
+        let _executing = self.session.execute();
+        let begun = engine.begin_branch(&self.session.sandbox, kernel, &options, carried).await;
+        let is_lost = matches!(&begun, Err(BranchError::Kernel(_)));
+        let begun =
+            begun.map(|branch| (branch, self.handle.cells_begun())).map_err(SessionError::from);
+        // A caller that has given up drops the branching.
+        let _ = reply.send(begun);
+        if is_lost && !self.session.sandbox.is_dead() {
+            self.try_replace().await;
+        }
     }
 
     /// Ends the cells that are still queued, then the interpreter.
@@ -114,8 +168,8 @@ impl KernelTask {
                 let _executing = self.session.execute();
                 self.session.note_files().await;
                 let mark = self.session.network.mark().await;
-                self.cells_begun += 1;
-                cell.begin(self.cells_begun);
+                let begun = self.handle.cells_begun.fetch_add(1, Ordering::Relaxed) + 1;
+                cell.begin(begun);
                 kernel.set_up_next_cell(setup);
                 let mut writer =
                     LogWriter::new(Arc::clone(&cell.log), self.session.begin_keeping());
@@ -170,7 +224,7 @@ impl KernelTask {
         if report.kernel_lives && !wanted {
             return (KernelState::Ready, None);
         }
-        let id = &self.handle.id;
+        let id = self.handle.id;
         if self.session.sandbox.is_dead() {
             self.kernel = None;
             let lost = "the whole sandbox ended: its files and all its kernels are lost";
@@ -181,6 +235,16 @@ impl KernelTask {
         );
         if *self.handle.closing.borrow() {
             return (KernelState::Ended, Some(lost));
+        }
+        if !wanted
+            && let Some(mark) = self.session.marks.newest()
+            && self.set_back(&mark).await.is_ok()
+        {
+            let (mark, cells) = (mark.id(), mark.cells());
+            let told = format!(
+                "kernel {id} and the files were set back to mark {mark}, after its first {cells} cells"
+            );
+            return (KernelState::Restarted, Some(told));
         }
         match self.replace().await {
             Ok(()) => (KernelState::Restarted, Some(lost)),
@@ -203,7 +267,7 @@ impl KernelTask {
         match started {
             Ok(kernel) => {
                 self.kernel = Some(kernel);
-                self.cells_begun = 0;
+                self.handle.cells_begun.store(0, Ordering::Relaxed);
                 self.handle.restarts.send_modify(|restarts| *restarts += 1);
                 Ok(())
             }

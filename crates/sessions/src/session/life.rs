@@ -180,6 +180,7 @@ impl Session {
             let kernels = std::mem::take(&mut items.kernels);
             (kernels, items.cells.clone(), items.commands.clone())
         };
+        self.marks.clear();
         self.log_failure(self.sandbox.destroy().await, "a sandbox could not be ended");
         // Running cells notice by themselves that the sandbox has ended, and report that as their outcome.
         for kernel in &kernels {

@@ -36,6 +36,12 @@ pub enum Activity {
     File,
     /// A prompt for a model; the code that the model runs has records of its own.
     Interpret,
+    /// Copies of a live sandbox.
+    Fork,
+    /// A live sandbox kept, to start others from.
+    Snapshot,
+    /// A live sandbox set back to an earlier state of it.
+    Undo,
 }
 
 impl Activity {
@@ -47,6 +53,9 @@ impl Activity {
             Self::Run => "run",
             Self::File => "file",
             Self::Interpret => "interpret",
+            Self::Fork => "fork",
+            Self::Snapshot => "snapshot",
+            Self::Undo => "undo",
         }
     }
 }

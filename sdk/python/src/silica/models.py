@@ -455,6 +455,74 @@ class Usage:
         return cls(now=now, samples=fields.many("samples", UsageSample.parse))
 
 
+@dataclass(frozen=True)
+class LeftBehind:
+    """Something that a copy of a sandbox does not have, such as a socket or a thread."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def parse(cls, fields: Fields) -> LeftBehind:
+        """Parses one of `left_behind`."""
+        return cls(kind=fields.text("kind"), name=fields.text("name"))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of a sandbox that is kept; `Sandbox.create(snapshot=…)` starts from it."""
+
+    id: str
+    name: str | None
+    sandbox: str
+    bytes: int
+    created_at: datetime | None
+    expires_at: datetime | None
+    left_behind: list[LeftBehind]
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Snapshot:
+        """Parses a snapshot."""
+        return cls(
+            id=fields.text("id"),
+            name=fields.text_or_none("name"),
+            sandbox=fields.text("sandbox"),
+            bytes=fields.whole("bytes"),
+            created_at=fields.time_or_none("created_at"),
+            expires_at=fields.time_or_none("expires_at"),
+            left_behind=fields.many("left_behind", LeftBehind.parse),
+        )
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A state that a sandbox can be set back to, after its first `cells` cells."""
+
+    id: str
+    cells: int
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Mark:
+        """Parses a mark."""
+        return cls(id=fields.text("id"), cells=fields.whole("cells"))
+
+
+@dataclass(frozen=True)
+class Forked:
+    """The copies of a sandbox, and what they do not have."""
+
+    sandboxes: list[SandboxInfo]
+    left_behind: list[LeftBehind]
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Forked:
+        """Parses the answer of `…/fork`."""
+        return cls(
+            sandboxes=fields.many("sandboxes", SandboxInfo.parse),
+            left_behind=fields.many("left_behind", LeftBehind.parse),
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class CommandResult:
     """A command: its state, outcome and output.

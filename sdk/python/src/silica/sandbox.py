@@ -24,10 +24,21 @@ if TYPE_CHECKING:
 
     from silica.core.flow import Flow
     from silica.core.flows import Given
-    from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+    from silica.models import (
+        Execution,
+        LeftBehind,
+        Limits,
+        Mark,
+        SandboxInfo,
+        Shared,
+        Snapshot,
+        Usage,
+    )
     from silica.networks import NetworkOptions
 
     Executions = list[Execution]
+    LeftBehinds = list[LeftBehind]
+    Sandboxes = list["Sandbox"]
 
 
 class Sandbox:
@@ -45,6 +56,7 @@ class Sandbox:
         self._owns_client = False
         self._created = False
         self.id = id
+        self.left_behind: LeftBehinds = []
         self.files = Files(client, id)
         self.commands = Commands(client, id)
         self.kernels = Kernels(client, id)
@@ -65,6 +77,7 @@ class Sandbox:
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
         network: NetworkOptions | Mapping[str, object] | None = None,
+        snapshot: Snapshot | str | None = None,
         client: Client | None = None,
     ) -> Sandbox:
         """Creates a sandbox. Arguments that are not given have the defaults of the server.
@@ -72,10 +85,11 @@ class Sandbox:
         `inputs` appear read-only in `/data/input`: text, bytes, a local `Path`, or a `Shared` input
         of the server. `interpreter` is `forked` (starts in milliseconds) or `fresh` (shares no
         memory with other sandboxes). `network` says what the sandbox may reach: nothing
-        without it. The sandbox ends after `ttl_seconds`, after `idle_seconds` without a request, or
-        after `max_cells` cells. Raises `BadRequest` for values that the server does not allow,
-        `Forbidden` for a network that the operator does not offer, and `RateLimited` if a quota of
-        the key is used up.
+        without it. With a `snapshot` the sandbox goes on from that state; only `metadata` and
+        `ttl_seconds` can be given then. The sandbox ends after `ttl_seconds`, after `idle_seconds`
+        without a request, or after `max_cells` cells. Raises `BadRequest` for values that the
+        server does not allow, `Forbidden` for a network that the operator does not offer, and
+        `RateLimited` if a quota of the key is used up.
         """
         build = partial(
             requests.create_sandbox,
@@ -88,6 +102,7 @@ class Sandbox:
             max_cells=max_cells,
             interpreter=interpreter,
             network=network,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
         )
         return cls._opened(flows.create_sandbox(build, inputs), client, created=True)
 
@@ -191,6 +206,59 @@ class Sandbox:
     def extend(self, ttl_seconds: float) -> None:
         """Extends the lifetime to at least `ttl_seconds` from now; never shortens it."""
         self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
+
+    def fork(
+        self,
+        count: int = 1,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        threads: str | None = None,
+        shared: str | None = None,
+        processes: str | None = None,
+        same_random: bool = False,
+    ) -> Sandboxes:
+        """Makes copies that go on from the same variables and files; each is a sandbox of its own.
+
+        `left_behind` of a copy lists what it lacks, such as sockets. Threads, other processes and
+        shared memory would make a copy wrong: `Conflict` names them, unless `threads`, `processes`
+        or `shared` is `leave`. With `same_random` the copies draw the same random numbers. The
+        caller deletes the copies.
+        """
+        call = requests.fork_sandbox(
+            self.id,
+            count=count,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            threads=threads,
+            shared=shared,
+            processes=processes,
+            same_random=same_random,
+        )
+        forked = self._client.ask(call)
+        twins = [Sandbox(self._client, info.id) for info in forked.sandboxes]
+        for twin in twins:
+            twin._created, twin.left_behind = True, forked.left_behind
+        return twins
+
+    def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keeps the state of the sandbox, in the memory of the server; the sandbox goes on.
+
+        `create(snapshot=…)` starts others from it, also after this one has ended.
+        """
+        return self._client.ask(requests.create_snapshot(self.id, name))
+
+    def mark(self) -> Mark:
+        """Marks the state of the sandbox, for `undo`; the last eight marks are kept."""
+        return self._client.ask(requests.create_mark(self.id))
+
+    def undo(self, mark: Mark | str | None = None, *, cells: int | None = None) -> Mark:
+        """Sets variables and files back to a mark, or to the newest one before the last `cells` cells.
+
+        Without arguments the last cell is undone. Raises `NotFound` if there is no such mark.
+        """
+        id = mark if mark is None or isinstance(mark, str) else mark.id
+        return self._client.ask(requests.undo(self.id, cells=cells, mark=id))
 
     def delete(self) -> None:
         """Ends the sandbox and all its processes; returns when none of them runs any more.

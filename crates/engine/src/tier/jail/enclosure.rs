@@ -120,12 +120,17 @@ impl Enclosure for JailEnclosure {
         let origin = match start {
             KernelStart::Warm => Origin::Zygote,
             KernelStart::Fresh(program) => Origin::Program((**program).clone().into()),
+            KernelStart::Image(_) => Origin::Image,
         };
         let request =
             ZoneRequest::Enter { enclosure: self.number, kernel: number, origin, fail_at };
         // Our copies of the guest's ends are closed when this returns, or their ends would never
         // show.
-        let reply = self.zone.send(request, &borrowed(&ends))?;
+        let mut fds = borrowed(&ends);
+        if let KernelStart::Image(image) = start {
+            fds.push(image.0.as_fd());
+        }
+        let reply = self.zone.send(request, &fds)?;
         let entered = async move { reply.await.unwrap_or(Err(TierError::Gone)).map(drop) };
         Ok(StartedKernel { number: KernelNumber(number), life, entered: Box::pin(entered) })
     }

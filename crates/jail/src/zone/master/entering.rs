@@ -23,7 +23,7 @@ pub(super) struct EnterRequest {
     pub(super) enclosure: EnclosureNumber,
     pub(super) kernel: KernelNumber,
     pub(super) origin: Origin,
-    /// Control, stdout, stderr.
+    /// Control, stdout, stderr, and the image if there is one.
     pub(super) fds: Vec<OwnedFd>,
     pub(super) fail_at: u32,
 }
@@ -40,16 +40,17 @@ impl Master<'_> {
     }
 
     fn try_enter(&mut self, enter: EnterRequest) -> Result<(), ZoneFailure> {
-        if enter.fds.len() != 3 {
+        let has_image = matches!(enter.origin, Origin::Image);
+        if enter.fds.len() != 3 + usize::from(has_image) {
             return Err(ZoneFailure::because(
                 "enter-streams",
-                "three descriptors are needed: control, stdout and stderr",
+                "the descriptors must be control, stdout and stderr, and an image to become",
             ));
         }
         self.require_enclosure(enter.enclosure)?;
         match enter.origin.clone() {
             Origin::Program(program) => self.enter_by_exec(&enter, &program),
-            Origin::Zygote => {
+            Origin::Zygote | Origin::Image => {
                 let name = self.enclosures[&enter.enclosure].spec.template.clone();
                 self.enter_by_fork(&name, enter)
             }
@@ -92,7 +93,8 @@ impl Master<'_> {
         if !template.zygote.as_ref().is_some_and(|zygote| zygote.ready) {
             return self.wait_for_zygote(name, enter);
         }
-        let request = self.entry(enter.enclosure, enter.kernel.0, enter.fail_at);
+        let mut request = self.entry(enter.enclosure, enter.kernel.0, enter.fail_at);
+        request.has_image = u32::from(matches!(enter.origin, Origin::Image));
         let namespace_socket = self.open_namespace_socket(enter.enclosure)?;
         let enclosure = &self.enclosures[&enter.enclosure];
         let fds = [&enclosure.pid_namespace, &namespace_socket].into_iter();

@@ -51,6 +51,9 @@ pub(crate) struct CellBody {
     /// Respond at once, and let the cell be read later
     #[serde(default)]
     background: bool,
+    /// Mark the state of the sandbox first, so that the cell can be undone
+    #[serde(default)]
+    mark: bool,
     /// What happens to the cell when a client that waits or streams disconnects
     #[serde(default)]
     #[schemars(extend("default" = "continue"))]
@@ -87,13 +90,24 @@ pub(crate) async fn create(
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
     let policy = body.policy.as_deref().map(policy).transpose()?;
     let kernel = body.kernel.as_deref().map(KernelId::parse).transpose()?;
-    let CellBody { code, env: environment, filename, arguments, background, on_disconnect, .. } =
-        body;
+    let CellBody {
+        code,
+        env: environment,
+        filename,
+        arguments,
+        background,
+        mark,
+        on_disconnect,
+        ..
+    } = body;
     let arguments = arguments.map(|arguments| {
         std::iter::once(filename.clone().unwrap_or_default()).chain(arguments).collect()
     });
     let setup = CellSetup { environment, filename, arguments };
     let request = CellRequest { code: code.into(), kernel, setup, timeout, policy };
+    if mark {
+        app.sessions.mark(&session).await?;
+    }
     let cell = session.submit(request).await?;
     if background {
         cell.begun().await?;

@@ -82,6 +82,9 @@ pub(crate) struct CreateSandboxBody {
     /// `forked` takes milliseconds, `fresh` shares nothing with another sandbox
     #[schemars(extend("default" = "forked"))]
     interpreter: InterpreterChoice,
+    /// A snapshot to start from, with its template, limits and variables; only `metadata` and
+    /// `ttl_seconds` can be given with it
+    snapshot: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -166,6 +169,9 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     tier::check(&app, body.tier)?;
+    if let Some(id) = body.snapshot.take() {
+        return create_from(&app, &caller, &id, body).await;
+    }
     let inputs = body.take_inputs(&app.options.inputs)?;
     let mut create = plan(&app, body.template, &body.limits, body.env)?;
     create.metadata = body.metadata;
@@ -179,6 +185,34 @@ pub(crate) async fn create(
         create.network = Some(network.request(&app)?);
     }
     let session = app.sessions.create(&caller.tenant, create).await?;
+    app.metrics.stage("create", started.elapsed());
+    let sandbox = Sandbox::full(&session.info(), &session.containment());
+    Ok((StatusCode::CREATED, Answer(sandbox)).into_response())
+}
+
+/// `POST /v1/sandboxes` with a snapshot
+async fn create_from(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    body: CreateSandboxBody,
+) -> Result<Response, Problem> {
+    let CreateSandboxBody { metadata, ttl_seconds, .. } = &body;
+    let rest = body.template.is_some()
+        || !body.env.is_empty()
+        || body.idle_seconds.is_some()
+        || body.max_cells.is_some()
+        || !body.inputs.is_empty()
+        || body.interpreter == InterpreterChoice::Fresh
+        || body.limits != LimitsBody::default();
+    if rest {
+        return Err(Problem::bad("with snapshot only metadata and ttl_seconds can be given"));
+    }
+    let started = Instant::now();
+    let snapshot = app.sessions.find_snapshot(&caller.tenant, id)?;
+    let metadata = (!metadata.is_empty()).then(|| metadata.clone());
+    let ttl = ttl_seconds.map(seconds).transpose()?;
+    let session = app.sessions.create_from(&snapshot, metadata, ttl).await?;
     app.metrics.stage("create", started.elapsed());
     let sandbox = Sandbox::full(&session.info(), &session.containment());
     Ok((StatusCode::CREATED, Answer(sandbox)).into_response())

@@ -5,6 +5,7 @@
 
 pub(crate) mod account;
 pub(crate) mod approval;
+pub(crate) mod branching;
 pub(crate) mod cell;
 pub(crate) mod command;
 pub(crate) mod event;

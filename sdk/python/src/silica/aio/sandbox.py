@@ -24,10 +24,21 @@ if TYPE_CHECKING:
 
     from silica.core.flow import Flow
     from silica.core.flows import Given
-    from silica.models import Execution, Limits, SandboxInfo, Shared, Usage
+    from silica.models import (
+        Execution,
+        LeftBehind,
+        Limits,
+        Mark,
+        SandboxInfo,
+        Shared,
+        Snapshot,
+        Usage,
+    )
     from silica.networks import NetworkOptions
 
     Executions = list[Execution]
+    LeftBehinds = list[LeftBehind]
+    Sandboxes = list["AsyncSandbox"]
 
 
 class AsyncSandbox:
@@ -45,6 +56,7 @@ class AsyncSandbox:
         self._owns_client = False
         self._created = False
         self.id = id
+        self.left_behind: LeftBehinds = []
         self.files = AsyncFiles(client, id)
         self.commands = AsyncCommands(client, id)
         self.kernels = AsyncKernels(client, id)
@@ -65,6 +77,7 @@ class AsyncSandbox:
         inputs: Mapping[str, Given | Shared] | None = None,
         interpreter: str | None = None,
         network: NetworkOptions | Mapping[str, object] | None = None,
+        snapshot: Snapshot | str | None = None,
         client: AsyncClient | None = None,
     ) -> Opening:
         """Creates a sandbox: `async with AsyncSandbox.create(…) as sandbox`, or `await` it.
@@ -82,6 +95,7 @@ class AsyncSandbox:
             max_cells=max_cells,
             interpreter=interpreter,
             network=network,
+            snapshot=snapshot if snapshot is None or isinstance(snapshot, str) else snapshot.id,
         )
         return Opening(cls._opened(flows.create_sandbox(build, inputs), client, created=True))
 
@@ -192,6 +206,59 @@ class AsyncSandbox:
     async def extend(self, ttl_seconds: float) -> None:
         """Extends the lifetime to at least `ttl_seconds` from now; never shortens it."""
         await self._client.ask(requests.extend_sandbox(self.id, ttl_seconds))
+
+    async def fork(
+        self,
+        count: int = 1,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        threads: str | None = None,
+        shared: str | None = None,
+        processes: str | None = None,
+        same_random: bool = False,
+    ) -> Sandboxes:
+        """Makes copies that go on from the same variables and files; each is a sandbox of its own.
+
+        `left_behind` of a copy lists what it lacks, such as sockets. Threads, other processes and
+        shared memory would make a copy wrong: `Conflict` names them, unless `threads`, `processes`
+        or `shared` is `leave`. With `same_random` the copies draw the same random numbers. The
+        caller deletes the copies.
+        """
+        call = requests.fork_sandbox(
+            self.id,
+            count=count,
+            metadata=metadata,
+            ttl_seconds=ttl_seconds,
+            threads=threads,
+            shared=shared,
+            processes=processes,
+            same_random=same_random,
+        )
+        forked = await self._client.ask(call)
+        twins = [AsyncSandbox(self._client, info.id) for info in forked.sandboxes]
+        for twin in twins:
+            twin._created, twin.left_behind = True, forked.left_behind
+        return twins
+
+    async def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keeps the state of the sandbox, in the memory of the server; the sandbox goes on.
+
+        `create(snapshot=…)` starts others from it, also after this one has ended.
+        """
+        return await self._client.ask(requests.create_snapshot(self.id, name))
+
+    async def mark(self) -> Mark:
+        """Marks the state of the sandbox, for `undo`; the last eight marks are kept."""
+        return await self._client.ask(requests.create_mark(self.id))
+
+    async def undo(self, mark: Mark | str | None = None, *, cells: int | None = None) -> Mark:
+        """Sets variables and files back to a mark, or to the newest one before the last `cells` cells.
+
+        Without arguments the last cell is undone. Raises `NotFound` if there is no such mark.
+        """
+        id = mark if mark is None or isinstance(mark, str) else mark.id
+        return await self._client.ask(requests.undo(self.id, cells=cells, mark=id))
 
     async def delete(self) -> None:
         """Ends the sandbox and all its processes; returns when none of them runs any more.

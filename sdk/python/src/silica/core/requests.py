@@ -19,13 +19,16 @@ from silica.models import (
     CommandResult,
     Entry,
     Execution,
+    Forked,
     KernelInfo,
     Limits,
     Link,
     Listing,
+    Mark,
     Run,
     SandboxInfo,
     Shared,
+    Snapshot,
     Usage,
 )
 from silica.networks import Connection, Exposure, NetworkCheck, NetworkInfo, SecretInfo
@@ -41,6 +44,8 @@ RUN_PATIENCE = 24 * 3600.0
 EVENTS_PATIENCE = 120.0
 # How long one request waits for the end of a cell or command; then the next is sent.
 WAIT_SECONDS = 20.0
+# A fork waits for the cell that runs, and then copies all memory and files.
+FORK_PATIENCE = 180.0
 # The timeout of an interrupt that is sent while an exception is raised.
 INTERRUPT_PATIENCE = 5.0
 
@@ -143,7 +148,8 @@ def create_sandbox(
     max_cells: int | None,
     inputs: Mapping[str, Content | Shared],
     interpreter: str | None,
-    network: Mapping[str, object] | None,
+    network: Mapping[str, object] | None = None,
+    snapshot: str | None = None,
 ) -> Call[SandboxInfo]:
     """Creates a sandbox."""
     body = given(
@@ -157,6 +163,7 @@ def create_sandbox(
         inputs=[_input(name, content) for name, content in inputs.items()] or None,
         interpreter=interpreter,
         network=network,
+        snapshot=snapshot,
     )
     return Call("POST", "/v1/sandboxes", _sandbox, json=body)
 
@@ -189,6 +196,62 @@ def extend_sandbox(sandbox: str, ttl_seconds: float) -> Call[SandboxInfo | None]
         json={"ttl_seconds": ttl_seconds},
         repeatable=True,
     )
+
+
+def fork_sandbox(
+    sandbox: str,
+    *,
+    count: int,
+    metadata: Mapping[str, str] | None,
+    ttl_seconds: float | None,
+    threads: str | None,
+    shared: str | None,
+    processes: str | None,
+    same_random: bool,
+) -> Call[Forked]:
+    """Copies a live sandbox."""
+    body = given(
+        count=count,
+        metadata=metadata,
+        ttl_seconds=ttl_seconds,
+        threads=threads,
+        shared=shared,
+        processes=processes,
+        same_random=same_random or None,
+    )
+    path = path_of("sandboxes", sandbox, "fork")
+    return Call("POST", path, parsed("the copies", Forked.parse), json=body, patience=FORK_PATIENCE)
+
+
+def create_snapshot(sandbox: str, name: str | None) -> Call[Snapshot]:
+    """Keeps the state of a sandbox."""
+    path = path_of("sandboxes", sandbox, "snapshots")
+    parse = parsed("the snapshot", Snapshot.parse)
+    return Call("POST", path, parse, json=given(name=name), patience=FORK_PATIENCE)
+
+
+def list_snapshots() -> Call[list[Snapshot]]:
+    """Requests all snapshots of the key."""
+    parse = parsed("the snapshots", lambda fields: fields.many("snapshots", Snapshot.parse))
+    return Call("GET", "/v1/snapshots", parse)
+
+
+def delete_snapshot(snapshot: str) -> Call[None]:
+    """Deletes a snapshot."""
+    return Call("DELETE", path_of("snapshots", snapshot), nothing)
+
+
+def create_mark(sandbox: str) -> Call[Mark]:
+    """Marks the state of a sandbox."""
+    path = path_of("sandboxes", sandbox, "marks")
+    return Call("POST", path, parsed("the mark", Mark.parse), json={}, patience=FORK_PATIENCE)
+
+
+def undo(sandbox: str, *, cells: int | None, mark: str | None) -> Call[Mark]:
+    """Sets a sandbox back to a mark."""
+    path = path_of("sandboxes", sandbox, "undo")
+    body = given(cells=cells, mark=mark)
+    return Call("POST", path, parsed("the mark", Mark.parse), json=body, patience=FORK_PATIENCE)
 
 
 def delete_sandbox(sandbox: str) -> Call[None]:

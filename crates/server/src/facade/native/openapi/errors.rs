@@ -46,8 +46,15 @@ fn meaning(code: Code) -> &'static str {
         Code::MethodNotAllowed => "the route does not support that method",
         Code::RequestTimeout => "no byte of the body arrived for 30 seconds",
         Code::TooLarge => "a body, file or listing that is larger than is allowed",
-        Code::Conflict => "the file exists, the directory is not empty, a move into itself",
+        Code::Conflict => {
+            "the file exists, the directory is not empty, a move into itself, a kernel that is busy"
+        }
         Code::SandboxEnded => "the sandbox was there and has ended; the detail says why",
+        Code::SnapshotNotFound => "there is no such snapshot, or it is another key's",
+        Code::CannotFork => {
+            "threads, processes or shared memory would make a copy wrong, or memory does not suffice; \
+             the detail names them"
+        }
         Code::CellEnded => "the cell has ended already",
         Code::CommandEnded => "the command has ended already",
         Code::AlreadyDecided => "it was approved or denied before, or its time is up",

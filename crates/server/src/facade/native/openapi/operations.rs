@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::parts::{Operation, operation, text};
 use crate::facade::native::wire::{self, sandbox};
-use crate::facade::native::{interpret, kernels, network, run, sandboxes};
+use crate::facade::native::{branching, interpret, kernels, network, run, sandboxes};
 use crate::http::problem::Code;
 
 /// Every operation, group by group.
@@ -146,6 +146,38 @@ fn sandboxes() -> Vec<Operation> {
         operation("post", "/v1/sandboxes/{sandbox}/extend", "extendSandbox", "Extend its lifetime")
             .body::<sandboxes::ExtendSandboxBody>()
             .answers::<sandbox::Sandbox>(200, "The sandbox"),
+        operation("post", "/v1/sandboxes/{sandbox}/fork", "forkSandbox", "Copy a live sandbox")
+            .about(
+                "Makes sandboxes that go on from the same variables and files, between two cells. \
+                 What cannot come along is listed; what would make a copy wrong is refused.",
+            )
+            .body::<branching::ForkSandboxBody>()
+            .answers::<wire::branching::ForkedSandboxes>(201, "The copies, and what they lack")
+            .fails(&MAKING)
+            .fails(&[Code::CannotFork, Code::Conflict, Code::TooLarge, Code::DiskFull]),
+        operation("post", "/v1/sandboxes/{sandbox}/snapshots", "createSnapshot", "Keep its state")
+            .about("The snapshot outlives the sandbox, in memory; new sandboxes can start from it.")
+            .body::<branching::SnapshotBody>()
+            .answers::<wire::branching::Snapshot>(201, "The snapshot")
+            .fails(&MAKING)
+            .fails(&[Code::CannotFork, Code::Conflict, Code::TooLarge, Code::DiskFull]),
+        operation("post", "/v1/sandboxes/{sandbox}/marks", "createMark", "Mark its state")
+            .about("The sandbox can be set back to it; the last eight marks are kept.")
+            .answers::<wire::branching::Mark>(201, "The mark")
+            .fails(&MAKING)
+            .fails(&[Code::CannotFork, Code::Conflict, Code::TooLarge, Code::DiskFull]),
+        operation("post", "/v1/sandboxes/{sandbox}/undo", "undo", "Set it back to a mark")
+            .about("Variables and files are those of the mark; newer marks are forgotten.")
+            .body::<branching::UndoBody>()
+            .answers::<wire::branching::Mark>(200, "The mark that it was set back to")
+            .fails(&MAKING)
+            .fails(&[Code::NotFound, Code::TooLarge, Code::DiskFull]),
+        operation("get", "/v1/snapshots", "listSnapshots", "List own snapshots")
+            .answers::<wire::branching::SnapshotList>(200, "All of them"),
+        operation("get", "/v1/snapshots/{snapshot}", "getSnapshot", "Look at a snapshot")
+            .answers::<wire::branching::Snapshot>(200, "The snapshot"),
+        operation("delete", "/v1/snapshots/{snapshot}", "deleteSnapshot", "Delete a snapshot")
+            .empty("It is gone; sandboxes that started from it go on"),
         operation("get", "/v1/sandboxes/{sandbox}/usage", "getUsage", "Get its usage")
             .answers::<sandbox::UsageReport>(200, "Now, and over the last hour"),
     ]

@@ -297,7 +297,7 @@ impl Response {
 }
 
 /// The parameters in paths: name, description, example, and the error if there is no such thing.
-const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 9] = [
+const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 10] = [
     ("sandbox", "The id of a sandbox", "sbx0", Some(Code::SandboxNotFound)),
     ("kernel", "The id of a kernel in it", "k1", Some(Code::KernelNotFound)),
     ("cell", "The id of a cell in it", "c1", Some(Code::CellNotFound)),
@@ -306,6 +306,7 @@ const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 9] = [
     ("name", "The name of a template", "code-interpreter", Some(Code::TemplateNotFound)),
     ("id", "The id of a key", "key_0", Some(Code::KeyNotFound)),
     ("approval", "The id of an approval", "apr_0", Some(Code::ApprovalNotFound)),
+    ("snapshot", "The id of a snapshot", "snp0", Some(Code::SnapshotNotFound)),
     ("token", "The last part of the link's address", "…", Some(Code::LinkInvalid)),
 ];
 

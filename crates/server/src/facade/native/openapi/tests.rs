@@ -14,7 +14,8 @@ use super::document;
 use crate::facade::limits::LimitsBody;
 use crate::facade::native::ROUTES;
 use crate::facade::native::{
-    approvals, audit, cells, commands, files, interpret, kernels, keys, ports, run, sandboxes,
+    approvals, audit, branching, cells, commands, files, interpret, kernels, keys, ports, run,
+    sandboxes,
 };
 use crate::http::problem::Code;
 
@@ -285,6 +286,12 @@ fn request_schemas_say_what_parsers_do() {
         "ExtendSandbox",
         parses::<sandboxes::ExtendSandboxBody>,
     );
+    check_request::<branching::ForkSandboxBody>(
+        "ForkSandbox",
+        parses::<branching::ForkSandboxBody>,
+    );
+    check_request::<branching::SnapshotBody>("CreateSnapshot", parses::<branching::SnapshotBody>);
+    check_request::<branching::UndoBody>("Undo", parses::<branching::UndoBody>);
     check_request::<kernels::CreateKernelBody>("CreateKernel", parses::<kernels::CreateKernelBody>);
     check_request::<cells::CellBody>("CreateCell", parses::<cells::CellBody>);
     check_request::<cells::ExtendCellBody>("ExtendCell", parses::<cells::ExtendCellBody>);
@@ -317,7 +324,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 18);
+    assert_eq!(checked.len(), 20);
 }
 
 #[track_caller]
@@ -356,7 +363,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 25);
+    assert_eq!(examples, 27);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the
