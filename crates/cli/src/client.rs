@@ -173,6 +173,13 @@ impl Client {
         Self::from_args(server, None).map(Some)
     }
 
+    /// Builds a client for SILICA_URL; `None` if it is not set.
+    pub(crate) fn from_environment() -> Result<Option<Self>> {
+        let is_set = std::env::var("SILICA_URL").is_ok_and(|url| !url.is_empty());
+        let server = ServerArgs { url: None, ca: None };
+        if is_set { Self::from_args(server, None).map(Some) } else { Ok(None) }
+    }
+
     /// Returns the address of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -208,6 +215,18 @@ impl Client {
     /// Sends a GET request whose answer may be long.
     pub(crate) async fn download(&self, path: &str) -> Result<Streamed> {
         self.streamed(self.request(Method::GET, path, "")).await
+    }
+
+    /// Sends a request and returns the head of the response, whatever its status.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Vec<u8>,
+    ) -> Result<reqwest::Response> {
+        let request = self.request(method, path, "").header("Accept", accept).body(body);
+        self.explained(request.timeout(STREAM_PATIENCE).send().await)
     }
 
     async fn streamed(&self, request: reqwest::RequestBuilder) -> Result<Streamed> {

@@ -92,7 +92,8 @@ fn start_logging(settings: &Settings, home: &Path) {
         LogLevel::Debug => "debug",
         LogLevel::Trace => "trace",
     };
-    let filter = tracing_subscriber::EnvFilter::new(level);
+    // That crate repeats in its log what clients send.
+    let filter = tracing_subscriber::EnvFilter::new(format!("{level},rmcp=off"));
     let file = LogFile::open(home);
     let failed = file.as_ref().err().map(ToString::to_string);
     let writer = LogWriter(file.ok().map(|file| Arc::new(Mutex::new(file))));
@@ -253,7 +254,7 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
 }
 
 /// Reads the policies, so that a wrong file fails the start.
-fn review(settings: &Settings) -> Result<ReviewOptions> {
+pub(crate) fn review(settings: &Settings) -> Result<ReviewOptions> {
     let policy = &settings.policy;
     let approvals = &settings.approvals;
     Ok(ReviewOptions {
@@ -338,7 +339,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
     }
 }
 
-fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOptions {
+pub(crate) fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOptions {
     let server = &settings.server;
     AppOptions {
         body_bytes_max: usize::try_from(server.request_body_bytes_max).unwrap_or(usize::MAX),

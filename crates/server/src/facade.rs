@@ -3,6 +3,7 @@
 
 pub(crate) mod e2b;
 pub(crate) mod limits;
+pub(crate) mod mcp;
 pub(crate) mod native;
 
 use std::sync::Arc;
@@ -11,5 +12,7 @@ use crate::dispatch::{Facade, Mount};
 
 /// Returns every facade but the native one, which serves the requests that no other takes.
 pub(crate) fn all() -> Vec<(Mount, Arc<dyn Facade>)> {
-    e2b::services()
+    let mut facades = e2b::services();
+    facades.push(mcp::service());
+    facades
 }

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use silica_domain::{Bundle, CellError, Payload};
 use silica_engine::{CellSetup, Control, GuestPath, Watcher};
+use silica_mcp::{EventReader, ServerEvent};
 use tokio::sync::mpsc;
 
-use super::events::{CellEvent, EventReader};
 use super::{CellEnding, CellSummary, WorkspaceOptions, input_parts};
 use crate::client::{Client, Streamed};
 use crate::show;
@@ -71,7 +71,7 @@ impl RemoteWorkspace {
                 }
                 Some(control) = controls.recv() => self.control(control, cell.as_deref()).await,
             }
-            while let Some(CellEvent { name, data }) = reader.next()? {
+            while let Some(ServerEvent { name, data }) = reader.next_event()? {
                 match name.as_str() {
                     "start" => cell = data["cell"].as_str().map(str::to_owned),
                     "stdout" => watcher.stdout(&output(&data)),
