@@ -16,5 +16,5 @@ pub use ids::{CellId, CommandId, ItemKind, KernelId, UnknownId, WatcherId};
 pub use limits::{Limit, LimitError, LimitScope, LimitUnit, LimitValues, Limits, LimitsMax};
 pub use outcome::{LimitHit, Outcome};
 pub use process::{Exit, TerminalSize, Usage};
-pub use result::{Bundle, CellError, Payload};
+pub use result::{Bundle, CellError, CommKind, CommMessage, Display, Payload};
 pub use tier::{Tier, UnknownTier};

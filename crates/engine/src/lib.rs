@@ -37,7 +37,7 @@ pub use guest::GuestError;
 pub use inputs::{Input, InputError};
 pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, ReadPath};
 pub use kernel::{
-    CODE_BYTES_MAX, CellReport, CellSetup, Completions, Control, Kernel, KernelError, Setup,
+    CODE_BYTES_MAX, CellReport, CellSetup, Completeness, Completions, Control, Kernel, KernelError, Setup,
     Unwatched, Watcher,
 };
 pub use output::{Decoder, HeadTail};

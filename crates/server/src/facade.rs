@@ -2,6 +2,7 @@
 //! the result in its own dialect.
 
 pub(crate) mod e2b;
+pub(crate) mod jupyter;
 pub(crate) mod limits;
 pub(crate) mod mcp;
 pub(crate) mod native;
@@ -13,6 +14,6 @@ use crate::dispatch::{Facade, Mount};
 /// Returns every facade but the native one, which serves the requests that no other takes.
 pub(crate) fn all() -> Vec<(Mount, Arc<dyn Facade>)> {
     let mut facades = e2b::services();
-    facades.push(mcp::service());
+    facades.extend([mcp::service(), jupyter::service()]);
     facades
 }

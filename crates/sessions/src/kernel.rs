@@ -3,6 +3,7 @@
 //! When the interpreter is lost, a new one replaces it, and the cell that lost it reports that.
 
 mod lifecycle;
+mod question;
 mod task;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +14,13 @@ use silica_engine::{CellSetup, Control, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::cell::Cell;
 use crate::fairness::QueueSlot;
 use crate::session::Session;
 
+use question::Question;
 use task::{KernelTask, is_set};
 
 /// Whether a kernel runs a cell.
@@ -76,6 +78,7 @@ pub(crate) struct Job {
 enum Message {
     Run(Box<Job>),
     Restart,
+    Ask(Question),
 }
 
 /// Controls the task of a kernel.
@@ -94,6 +97,8 @@ pub(crate) struct KernelHandle {
     cells_run: AtomicU64,
     /// Counts restarts. Waiters are also notified of a restart that failed.
     restarts: watch::Sender<u64>,
+    /// Bounds the questions that wait.
+    questions: Semaphore,
 }
 
 impl KernelHandle {
@@ -115,6 +120,7 @@ impl KernelHandle {
             restart_wanted: false.into(),
             cells_run: 0.into(),
             restarts: watch::Sender::new(0),
+            questions: Semaphore::new(question::QUESTIONS_MAX),
         });
         let task = KernelTask {
             session: Arc::clone(session),
@@ -161,7 +167,7 @@ impl KernelHandle {
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
-            Ok(()) | Err(SendError(Message::Restart)) => Ok(()),
+            Ok(()) | Err(SendError(Message::Restart | Message::Ask(_))) => Ok(()),
         }
     }
 

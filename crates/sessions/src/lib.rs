@@ -31,6 +31,7 @@ pub use command::{
     Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,
 };
 pub use create::SandboxRequest;
+pub use silica_engine::{Completeness, Completions};
 pub use error::SessionError;
 pub use event_log::{EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
 pub use fairness::{

@@ -14,8 +14,12 @@ use crate::file::StorePaths;
 const APPLICATION_ID: i64 = 0x536c_6361;
 
 /// The steps from version 0, an empty file, to the current one.
-const STEPS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/keys-jupyter.sql"),
+];
 
 /// Brings the tables up to date, in one transaction.
 pub(crate) fn migrate(connection: &Connection, paths: &StorePaths) -> Result<(), StoreError> {

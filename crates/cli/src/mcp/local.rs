@@ -115,7 +115,7 @@ async fn start(settings: Settings) -> Result<Started> {
     let options = StoreOptions::new(Access::Server);
     let store = Store::open(&place.path().join(DATABASE_NAME), options)?;
     let name = KeyName::new(KEY_NAME)?;
-    let key = NewKey { name, admin: false, approve: false, limits: None };
+    let key = NewKey { name, admin: false, approve: false, jupyter: false, limits: None };
     let (_, secret) = store.keys().create(key).await?;
     let sessions = Sessions::start(engine, store.clone(), serve::options(&settings, review)).await?;
     let prompts = model::unused(&settings, Arc::clone(&sessions), store)?;

@@ -99,7 +99,7 @@ impl RemoteWorkspace {
                 self.client.post(&path, "").await
             }
             (Control::Kill | Control::Interrupt, _) => self.client.delete(&self.path).await,
-            (Control::Extend(_), _) => return,
+            (Control::Extend(_) | Control::Input(_), _) => return,
         };
     }
 
@@ -187,7 +187,7 @@ fn bundle(data: &Value) -> Bundle {
         Value::Object(fields) if !fields.is_empty() => data["metadata"].to_string(),
         _ => String::new(),
     };
-    Bundle { main: data["main"] == true, payloads: payloads.collect(), metadata }
+    Bundle { main: data["main"] == true, payloads: payloads.collect(), metadata, display: None }
 }
 
 fn error(data: &Value) -> CellError {

@@ -41,7 +41,7 @@ async fn frames_follow_each_other() {
         results_too_large: 0,
     };
     let metadata = r#"{"image/png":{"width":5}}"#.to_owned();
-    let bundle = Bundle { main: true, payloads, metadata };
+    let bundle = Bundle { main: true, payloads, metadata, display: None };
     let result = FromGuest::Result { cell: 1, seq: 0, bundle };
     assert_eq!(frames, [FromGuest::Hello, result, done]);
 }

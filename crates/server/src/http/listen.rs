@@ -12,9 +12,9 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -136,7 +136,8 @@ impl Server {
 
     /// Answers until `stop` is ready, then lets requests under way end, for at most `patience`.
     pub async fn run(self, router: Router, stop: impl Future<Output = ()>, patience: Duration) {
-        let graceful = GracefulShutdown::new();
+        // Each connection holds a receiver until it has ended.
+        let (stopping, watcher) = watch::channel(());
         tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -146,7 +147,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => match self.connections.admit(peer.ip()) {
-                    Some(connection) => self.take(stream, connection, router.clone(), &graceful),
+                    Some(connection) => self.take(stream, connection, router.clone(), watcher.clone()),
                     None => self.turn_away(stream),
                 },
                 Err(error) => {
@@ -157,8 +158,10 @@ impl Server {
             }
         }
         drop(self.listener);
+        drop(watcher);
+        stopping.send_replace(());
         // Connections that are still open then are closed.
-        let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
+        let _ = tokio::time::timeout(patience, stopping.closed()).await;
     }
 
     /// Tells a client that there is no room for its connection. One that speaks TLS is only disconnected.
@@ -177,14 +180,13 @@ impl Server {
         stream: TcpStream,
         connection: Arc<Connection>,
         router: Router,
-        graceful: &GracefulShutdown,
+        watcher: watch::Receiver<()>,
     ) {
         // Without this a small response may wait 40 ms for an acknowledgement (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         // A kernel that does not know the option has only its own bound.
         let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         let stream = PatientStream::of_connection(stream, &connection);
-        let watcher = graceful.watcher();
         let tls = self.tls.clone();
         tokio::spawn(async move {
             match tls {
@@ -209,7 +211,7 @@ async fn serve<Stream>(
     stream: Stream,
     connection: Arc<Connection>,
     router: Router,
-    watcher: hyper_util::server::graceful::Watcher,
+    mut watcher: watch::Receiver<()>,
 ) where
     Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -225,11 +227,22 @@ async fn serve<Stream>(
         .header_read_timeout(HEADER_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
-    let served = tokio::select! {
-        served = watcher.watch(serving) => served,
-        () = connection.closed() => return,
-        () = stays_silent(&connection) => return,
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let silent = stays_silent(&connection);
+    tokio::pin!(serving, silent);
+    let mut stopping = false;
+    let served = loop {
+        tokio::select! {
+            served = serving.as_mut() => break served,
+            () = connection.closed() => return,
+            () = silent.as_mut() => return,
+            // An error is a server that has gone, and means the same.
+            _ = watcher.changed(), if !stopping => {
+                stopping = true;
+                serving.as_mut().graceful_shutdown();
+            }
+        }
     };
     if let Err(error) = served {
         // A client may disconnect at any time, which is no fault of the server.

@@ -190,6 +190,7 @@ impl From<SessionError> for Problem {
             SessionError::TooManyKernels(_)
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
+            | SessionError::TooManyQuestions(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
             SessionError::File(error) => file_code(error),

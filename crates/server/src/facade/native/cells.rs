@@ -48,6 +48,9 @@ pub(crate) struct CellBody {
     timeout_seconds: Option<f64>,
     /// `strict`, `data`, `open`, or the text of a policy file
     policy: Option<String>,
+    /// Let `input()` ask: the event `input` says what, and `POST …/input` answers
+    #[serde(default)]
+    input: bool,
     /// Respond at once, and let the cell be read later
     #[serde(default)]
     background: bool,
@@ -87,12 +90,20 @@ pub(crate) async fn create(
     let timeout = body.timeout_seconds.map(seconds).transpose()?;
     let policy = body.policy.as_deref().map(policy).transpose()?;
     let kernel = body.kernel.as_deref().map(KernelId::parse).transpose()?;
-    let CellBody { code, env: environment, filename, arguments, background, on_disconnect, .. } =
-        body;
+    let CellBody {
+        code,
+        env: environment,
+        filename,
+        arguments,
+        input,
+        background,
+        on_disconnect,
+        ..
+    } = body;
     let arguments = arguments.map(|arguments| {
         std::iter::once(filename.clone().unwrap_or_default()).chain(arguments).collect()
     });
-    let setup = CellSetup { environment, filename, arguments };
+    let setup = CellSetup { environment, filename, arguments, input, comm: None };
     let request = CellRequest { code: code.into(), kernel, setup, timeout, policy };
     let cell = session.submit(request).await?;
     if background {
@@ -208,4 +219,24 @@ pub(crate) async fn extend(
     let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let total = cell.extend(seconds(body.seconds)?)?;
     Ok(Answer(CellExtended { timeout_seconds: total.as_secs_f64() }).into_response())
+}
+
+/// A line of input
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CellInput", extend("examples" = [{"value": "yes"}]))]
+pub(crate) struct InputBody {
+    /// The line, without its end
+    value: String,
+}
+
+/// `POST …/cells/{cell}/input`
+pub(crate) async fn input(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, cell)): Path<(String, String)>,
+    Json(body): Json<InputBody>,
+) -> Result<Response, Problem> {
+    session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?.input(body.value)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -12,6 +12,7 @@ pub(crate) mod file;
 pub(crate) mod finding;
 pub(crate) mod interpret;
 pub(crate) mod problem;
+pub(crate) mod question;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod service;
