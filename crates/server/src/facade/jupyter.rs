@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::dispatch::{Facade, Mount};
-use crate::http::dialect::Dialect;
+use crate::http::dialect::{Dialect, OwnOrigin};
 use crate::http::problem::{Code, Problem};
 use kernels::Kernels;
 use login::Logins;
@@ -59,6 +59,10 @@ impl Dialect for Jupyter {
         };
         let body = json!({"message": problem.detail(), "reason": name}).to_string();
         (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    }
+
+    fn own_origin(&self) -> OwnOrigin {
+        OwnOrigin::Allowed
     }
 }
 

@@ -18,6 +18,19 @@ use super::returnable;
 pub(crate) trait Dialect: Debug + Send + Sync + 'static {
     /// Renders the whole response to a request that is refused.
     fn refuse(&self, problem: &Problem, request_id: &str) -> Response;
+
+    /// Returns whether requests may name this server's own address as their origin, as some clients do
+    /// that are no browsers.
+    fn own_origin(&self) -> OwnOrigin {
+        OwnOrigin::Refused
+    }
+}
+
+/// Whether requests may name this server's own address as their origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnOrigin {
+    Allowed,
+    Refused,
 }
 
 /// Marks an error response that is complete: the guard does not render it again.
