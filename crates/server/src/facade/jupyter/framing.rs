@@ -2,7 +2,7 @@
 //!
 //! Without a subprotocol a message is JSON in a text frame, or, with buffers, in a binary one behind
 //! big-endian offsets. With `v1.kernel.websocket.jupyter.org` it is a binary frame of parts behind
-//! little-endian offsets. What is decoded shares the bytes of its frame, but for the header.
+//! little-endian offsets.
 
 #[cfg(test)]
 mod tests;
@@ -61,7 +61,7 @@ pub(super) struct Received {
 /// A message as one JSON value.
 #[derive(Deserialize)]
 struct WholeMessage {
-    header: Header,
+    header: Box<RawValue>,
     #[serde(default)]
     content: Option<Box<RawValue>>,
     #[serde(default)]
@@ -105,7 +105,7 @@ fn whole(json: &[u8], buffers: Vec<Bytes>) -> Result<Received, FrameError> {
     let message: WholeMessage = serde_json::from_slice(json).map_err(|_| FrameError::Json)?;
     Ok(Received {
         channel: message.channel.unwrap_or(Channel::Shell),
-        header: message.header,
+        header: Header::parse(message.header).ok_or(FrameError::Json)?,
         content: message.content.unwrap_or_else(empty),
         metadata: message.metadata,
         buffers,
@@ -124,7 +124,7 @@ fn split(mut parts: Vec<Bytes>) -> Result<Received, FrameError> {
     };
     Ok(Received {
         channel: channel.ok_or(FrameError::Json)?,
-        header: serde_json::from_slice(&parts[1]).map_err(|_| FrameError::Json)?,
+        header: Header::parse(raw(&parts[1])?).ok_or(FrameError::Json)?,
         metadata: Some(raw(&parts[3])?),
         content: raw(&parts[4])?,
         buffers,

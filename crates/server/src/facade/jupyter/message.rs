@@ -39,19 +39,33 @@ impl Channel {
     }
 }
 
-/// The header of a client's message. Answers repeat it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+/// The longest header of a client: every answer repeats it.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+
+/// The header of a client's message.
+#[derive(Clone, Debug)]
 pub(super) struct Header {
-    pub(super) msg_id: String,
     pub(super) msg_type: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) username: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) session: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) date: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) version: String,
+    /// The whole of it, as the client wrote it.
+    raw: Parent,
+}
+
+#[derive(Deserialize)]
+struct HeaderFields {
+    #[serde(rename = "msg_id")]
+    _id: String,
+    msg_type: String,
+}
+
+impl Header {
+    /// Reads a header; `None` if it is none, or too long.
+    pub(super) fn parse(json: Box<RawValue>) -> Option<Self> {
+        if json.get().len() > HEADER_BYTES_MAX {
+            return None;
+        }
+        let HeaderFields { msg_type, .. } = serde_json::from_str(json.get()).ok()?;
+        Some(Self { msg_type, raw: Parent(json.into()) })
+    }
 }
 
 /// The header of the message that another one answers, as JSON.
@@ -66,8 +80,19 @@ impl Parent {
 
     /// Returns a header as a parent.
     pub(super) fn of(header: &Header) -> Self {
-        Self(raw(header).into())
+        header.raw.clone()
     }
+}
+
+/// The header of a message of the server.
+#[derive(Serialize)]
+struct SentHeader<'a> {
+    msg_id: &'a str,
+    msg_type: &'a str,
+    username: &'a str,
+    session: &'a str,
+    date: Timestamp,
+    version: &'a str,
 }
 
 /// A message of the server.
@@ -92,19 +117,19 @@ impl KernelMessage {
         content: &impl Serialize,
     ) -> Self {
         let id = uuid::Uuid::new_v4().to_string();
-        let header = Header {
-            msg_id: id.clone(),
-            msg_type: kind.to_owned(),
-            username: "silica".to_owned(),
-            session: "silica".to_owned(),
-            date: Timestamp::now().to_string(),
-            version: PROTOCOL.to_owned(),
-        };
+        let header = raw(&SentHeader {
+            msg_id: &id,
+            msg_type: kind,
+            username: "silica",
+            session: "silica",
+            date: Timestamp::now(),
+            version: PROTOCOL,
+        });
         Self {
             channel,
             id,
             kind,
-            header: raw(&header),
+            header,
             parent: Arc::clone(&parent.0),
             metadata: raw(&serde_json::Map::new()),
             content: raw(content),
