@@ -45,7 +45,13 @@ pub(crate) fn run(arguments: &InitArgs) -> Result<i32> {
         home::template(&home, settings.sandboxes.template.as_str())?;
     }
     let store = home::store(Access::Tool)?;
-    let new = NewKey { name: KeyName::new(KEY_NAME)?, admin: true, approve: false, jupyter: false, limits: None };
+    let new = NewKey {
+        name: KeyName::new(KEY_NAME)?,
+        admin: true,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (record, secret) = store.keys().create(new).wait()?;
     store.close_wait();
     say!("silica: created the admin key {} ({}); it is shown this once", record.name, record.id);

@@ -58,16 +58,16 @@ pub(crate) fn run(arguments: &McpArgs) -> Result<i32> {
 /// Serves the client at standard input until it leaves.
 async fn serve<A: Api>(api: A) -> Result<()> {
     let find_api = move |_: &_| Some(api.clone());
-    let server = Arc::new(McpServer::new(SandboxLife::Connection, find_api));
+    let tools = Arc::new(McpServer::new(SandboxLife::Connection, find_api));
     let serving = async {
-        let running = Arc::clone(&server).serve(stdio_pipes()).await;
+        let running = Arc::clone(&tools).serve(stdio_pipes()).await;
         let running = running.context("the client at standard input does not speak MCP")?;
         running.waiting().await.context("serving the client failed")
     };
-    let served = tokio::select! {
-        served = serving => served.map(drop),
+    let outcome = tokio::select! {
+        outcome = serving => outcome.map(drop),
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
-    server.close().await;
-    served
+    tools.close().await;
+    outcome
 }

@@ -248,7 +248,13 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
     if keys.iter().any(|key| key.revoked_at.is_none()) {
         return Ok(None);
     }
-    let new = NewKey { name: KeyName::new("first")?, admin: true, approve: false, jupyter: false, limits: None };
+    let new = NewKey {
+        name: KeyName::new("first")?,
+        admin: true,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (_, secret) = store.keys().create(new).await?;
     Ok(Some(secret.reveal()))
 }

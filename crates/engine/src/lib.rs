@@ -37,8 +37,8 @@ pub use guest::GuestError;
 pub use inputs::{Input, InputError};
 pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, ReadPath};
 pub use kernel::{
-    CODE_BYTES_MAX, CellReport, CellSetup, Completeness, Completions, Control, Kernel, KernelError, Setup,
-    Unwatched, Watcher,
+    CODE_BYTES_MAX, CellReport, CellSetup, Completeness, Completions, Control, Kernel, KernelError,
+    Setup, Unwatched, Watcher,
 };
 pub use output::{Decoder, HeadTail};
 pub use sandbox::{CreateError, Created, Faults, Sandbox, SandboxPlan};

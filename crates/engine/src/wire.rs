@@ -92,7 +92,8 @@ pub(crate) struct CommHead<'a> {
 impl<'a> CommHead<'a> {
     /// Returns the head for a message, and the body.
     pub(crate) fn new(comm: &'a CommMessage) -> (Self, Vec<u8>) {
-        let parts = || std::iter::once(comm.data.as_bytes()).chain(comm.buffers.iter().map(|b| &**b));
+        let parts =
+            || std::iter::once(comm.data.as_bytes()).chain(comm.buffers.iter().map(|b| &**b));
         let head = Self {
             kind: comm.kind.name(),
             id: &comm.id,
@@ -264,9 +265,14 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
         Head::Hello { .. } => Err(WireError::Inconsistent),
         Head::Result { cell, seq, main, mimes, metadata, display, update } => {
             let payloads = payloads(mimes, body)?;
-            let display = display.map(|id| bounded(id).map(|id| Display { id, update })).transpose()?;
+            let display =
+                display.map(|id| bounded(id).map(|id| Display { id, update })).transpose()?;
             let metadata = metadata_text(&metadata)?;
-            Ok(FromGuest::Result { cell, seq, bundle: Bundle { main, payloads, metadata, display } })
+            Ok(FromGuest::Result {
+                cell,
+                seq,
+                bundle: Bundle { main, payloads, metadata, display },
+            })
         }
         Head::Clear { cell, seq, wait } => Ok(FromGuest::Clear { cell, seq, wait }),
         Head::Comm { cell, seq, kind, id, target, metadata, parts } => {

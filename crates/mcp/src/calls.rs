@@ -93,8 +93,7 @@ pub(crate) async fn read_file<A: Api>(
     path: &str,
 ) -> Result<Vec<u8>, CallError> {
     let path = format!("/v1/sandboxes/{session}/files/content?path={}", encoded(path));
-    let request =
-        ApiRequest { method: Method::Get, path, accept: Accept::Whole, body: Vec::new() };
+    let request = ApiRequest { method: Method::Get, path, accept: Accept::Whole, body: Vec::new() };
     whole(checked(api.send(request).await?).await?, FILE_BYTES_MAX).await
 }
 

@@ -1,5 +1,7 @@
 //! Responses of the native API as content for models: text, pictures, links, and one structured value.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
@@ -131,14 +133,11 @@ pub(crate) fn refusal(error: &CallError) -> CallToolResult {
     let mut text = string(&problem["detail"]);
     let findings = problem["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
     for finding in findings.iter().take(FINDINGS_MAX) {
-        text.push_str(&format!(
-            "\n- line {}: {}: {}",
-            finding["line"],
-            string(&finding["code"]),
-            string(&finding["why"])
-        ));
+        let code = string(&finding["code"]);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n- line {}: {code}: {}", finding["line"], string(&finding["why"]));
         if let Some(instead) = finding["instead"].as_str() {
-            text.push_str(&format!(" Instead: {instead}"));
+            let _ = write!(text, " Instead: {instead}");
         }
     }
     if problem["code"] == "policy_blocked" {
@@ -167,7 +166,11 @@ pub(crate) fn cell(session: &str, cell: &Value) -> CallToolResult {
         let text = text_of(&result["data"]);
         shown.extend(picture(&result["data"]).or_else(|| text.clone().map(ContentBlock::text)));
         output.results.push(ResultOutput {
-            types: result["data"].as_object().into_iter().flat_map(|data| data.keys().cloned()).collect(),
+            types: result["data"]
+                .as_object()
+                .into_iter()
+                .flat_map(|data| data.keys().cloned())
+                .collect(),
             text,
             table: result["data"].get(TABLE).cloned(),
         });
@@ -175,7 +178,11 @@ pub(crate) fn cell(session: &str, cell: &Value) -> CallToolResult {
     for file in array(&cell["files"]["created"]).iter().chain(array(&cell["files"]["changed"])) {
         let path = string(&file["path"]);
         let uri = uri(session, &path);
-        output.files.push(FileOutput { size: file["size"].as_u64().unwrap_or_default(), uri, path });
+        output.files.push(FileOutput {
+            size: file["size"].as_u64().unwrap_or_default(),
+            uri,
+            path,
+        });
     }
     finish(output, shown)
 }
@@ -256,7 +263,8 @@ pub(crate) fn listing(listing: &Value) -> CallToolResult {
     let mut text = String::new();
     for entry in array(&listing["entries"]) {
         let kind = string(&entry["kind"]);
-        text.push_str(&format!("{:>12} {kind:9} {}\n", entry["size"], string(&entry["path"])));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:>12} {kind:9} {}", entry["size"], string(&entry["path"]));
     }
     if text.is_empty() {
         text.push_str("the directory is empty");
@@ -278,9 +286,7 @@ pub(crate) fn file(session: &str, path: &str, bytes: Vec<u8>) -> CallToolResult 
     }
     let content = match String::from_utf8(bytes) {
         Ok(text) => ContentBlock::text(text),
-        Err(error) => {
-            ContentBlock::resource(contents(session, path, error.into_bytes()))
-        }
+        Err(error) => ContentBlock::resource(contents(session, path, error.into_bytes())),
     };
     CallToolResult::success(vec![content])
 }

@@ -17,9 +17,9 @@ const PROGRESS_CHARS_MAX: usize = 2000;
 
 /// Code to run in a session.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub(crate) struct Program {
     pub(crate) language: Language,
-    pub(crate) code: String,
+    pub(crate) text: String,
     pub(crate) timeout_seconds: Option<f64>,
 }
 
@@ -35,18 +35,19 @@ enum Followed {
 pub(crate) async fn run<A: Api>(
     api: &A,
     session: &str,
-    code: &Code,
+    program: &Program,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, CallError> {
-    let (kind, body) = request(code);
+    let (kind, body) = request(program);
     let place = format!("/v1/sandboxes/{session}/{kind}");
     let body = stream(api, place.clone(), &body).await?;
-    let mut following = Following { reader: EventReader::default(), id: None, progress: Progress::of(context) };
+    let mut following =
+        Following { reader: EventReader::default(), id: None, progress: Progress::of(context) };
     let followed = tokio::select! {
         followed = following.follow(body) => followed?,
         () = context.ct.cancelled() => {
             if let Some(id) = &following.id {
-                interrupt(api, &place, id, code.language).await;
+                interrupt(api, &place, id, program.language).await;
             }
             return Ok(render::failure("the client cancelled this run"));
         }
@@ -55,7 +56,7 @@ pub(crate) async fn run<A: Api>(
         Followed::Waiting(approval) => Ok(render::waiting(session, &approval)),
         Followed::Done(id) => {
             let ended = json_call(api, Method::Get, format!("{place}/{id}"), None).await?;
-            Ok(match code.language {
+            Ok(match program.language {
                 Language::Python => render::cell(session, &ended),
                 Language::Bash | Language::Javascript => render::command(session, &ended),
             })
@@ -64,16 +65,16 @@ pub(crate) async fn run<A: Api>(
 }
 
 /// Returns the noun of the API and the body of the request.
-fn request(code: &Code) -> (&'static str, Value) {
-    let Code { language, code, timeout_seconds } = code;
-    let program = match language {
+fn request(program: &Program) -> (&'static str, Value) {
+    let Program { language, text: code, timeout_seconds } = program;
+    let interpreter = match language {
         Language::Python => {
             return ("cells", json!({"code": code, "timeout_seconds": timeout_seconds}));
         }
         Language::Bash => ["bash", "-c"],
         Language::Javascript => ["node", "-e"],
     };
-    let arguments = json!([program[0], program[1], code]);
+    let arguments = json!([interpreter[0], interpreter[1], code]);
     ("commands", json!({"arguments": arguments, "timeout_seconds": timeout_seconds}))
 }
 

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Extensions,
     Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ResourceTemplate, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -23,7 +24,7 @@ use crate::arguments::{
     WriteFile,
 };
 use crate::calls::{CallError, create, encoded, is_id, json_call, read_file};
-use crate::run::{Code, run};
+use crate::run::{Program, run};
 use crate::{render, tools};
 
 /// How long the sandbox that a call makes by default lives.
@@ -127,15 +128,15 @@ impl<A: Api> McpServer<A> {
         &self,
         api: &A,
         named: Option<String>,
-        code: Code,
+        program: Program,
         context: &RequestContext<RoleServer>,
     ) -> ToolResult {
         let session = self.session(api, named).await?;
-        match run(api, &session, &code, context).await {
+        match run(api, &session, &program, context).await {
             // The default session ended of itself: it was idle, or ran out of memory.
             Err(error) if error.is_gone() && self.forget(&session).await => {
                 let session = self.session(api, None).await?;
-                let mut result = run(api, &session, &code, context).await?;
+                let mut result = run(api, &session, &program, context).await?;
                 let words = "The earlier session has ended: its variables and files are gone.";
                 result.content.insert(0, ContentBlock::text(words));
                 Ok(result)
@@ -224,13 +225,13 @@ impl<A: Api> McpServer<A> {
         Ok(match &*request.name {
             "run_python" => {
                 let RunPython { code, session_id, timeout_seconds } = parsed(arguments)?;
-                let code = Code { language: Language::Python, code, timeout_seconds };
-                self.run(api, session_id, code, context).await
+                let program = Program { language: Language::Python, text: code, timeout_seconds };
+                self.run(api, session_id, program, context).await
             }
             "run_code" => {
                 let RunCode { language, code, session_id, timeout_seconds } = parsed(arguments)?;
-                let code = Code { language, code, timeout_seconds };
-                self.run(api, session_id, code, context).await
+                let program = Program { language, text: code, timeout_seconds };
+                self.run(api, session_id, program, context).await
             }
             "list_files" => self.list_files(api, parsed(arguments)?).await,
             "read_file" => self.read_file(api, parsed(arguments)?).await,

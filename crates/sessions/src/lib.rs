@@ -31,7 +31,6 @@ pub use command::{
     Command, CommandEnded, CommandInvocation, CommandOutcome, CommandPhase, CommandRequest,
 };
 pub use create::SandboxRequest;
-pub use silica_engine::{Completeness, Completions};
 pub use error::SessionError;
 pub use event_log::{EventLog, LOG_BYTES_MAX, LogEvent, LogRead, LogReader, OutputText};
 pub use fairness::{
@@ -44,4 +43,5 @@ pub use session::{
     UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
+pub use silica_engine::{Completeness, Completions};
 pub use statistics::{CellObserver, Statistics};

@@ -216,9 +216,7 @@ fn insert(connection: &Connection, record: &KeyRecord, digest: &Digest) -> Resul
         .prepare_cached(&format!(
             "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
         ))?
-        .execute(params![
-            id, name, admin, approve, jupyter, limits, created_at, revoked_at, digest
-        ])
+        .execute(params![id, name, admin, approve, jupyter, limits, created_at, revoked_at, digest])
         .map_err(Failure::from);
     if inserted.as_ref().is_err_and(Failure::is_conflict) {
         return Err(StoreError::Duplicate { id: id.to_string() }.into());

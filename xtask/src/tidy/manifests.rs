@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 11] = [
+const DIRECTIONS: [Direction; 12] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction {
@@ -32,6 +32,7 @@ const DIRECTIONS: [Direction; 11] = [
         ours: &["silica-domain", "silica-jail", "silica-templates"],
         others: None,
     },
+    Direction { manifest: "crates/mcp/Cargo.toml", ours: &[], others: None },
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
@@ -49,6 +50,7 @@ const DIRECTIONS: [Direction; 11] = [
             "silica-domain",
             "silica-engine",
             "silica-interpret",
+            "silica-mcp",
             "silica-policy",
             "silica-sessions",
             "silica-store",
@@ -61,6 +63,7 @@ const DIRECTIONS: [Direction; 11] = [
             "silica-domain",
             "silica-engine",
             "silica-interpret",
+            "silica-mcp",
             "silica-policy",
             "silica-store",
             "silica-sessions",

@@ -133,7 +133,6 @@ fn read(file: &Path) -> Result<Map<String, Value>> {
     };
     ensure!(size <= FILE_BYTES_MAX, "{} has more than {FILE_BYTES_MAX} bytes", file.display());
     let text = std::fs::read_to_string(file).with_context(words)?;
-    serde_json::from_str(&text).with_context(|| {
-        format!("{} is not a JSON object; nothing was changed", file.display())
-    })
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a JSON object; nothing was changed", file.display()))
 }

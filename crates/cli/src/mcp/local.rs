@@ -117,7 +117,8 @@ async fn start(settings: Settings) -> Result<Started> {
     let name = KeyName::new(KEY_NAME)?;
     let key = NewKey { name, admin: false, approve: false, jupyter: false, limits: None };
     let (_, secret) = store.keys().create(key).await?;
-    let sessions = Sessions::start(engine, store.clone(), serve::options(&settings, review)).await?;
+    let sessions =
+        Sessions::start(engine, store.clone(), serve::options(&settings, review)).await?;
     let prompts = model::unused(&settings, Arc::clone(&sessions), store)?;
     let mut options = serve::app_options(&settings, "", Vec::new());
     // Requests come from this process, and name no host.

@@ -1,6 +1,6 @@
 //! Tests of the reader of events.
 
-use super::{ServerEvent, EventReader};
+use super::{EventReader, ServerEvent};
 
 #[test]
 fn events_are_cut_wherever_the_bytes_are() {

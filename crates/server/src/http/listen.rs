@@ -147,7 +147,9 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => match self.connections.admit(peer.ip()) {
-                    Some(connection) => self.take(stream, connection, router.clone(), watcher.clone()),
+                    Some(connection) => {
+                        self.take(stream, connection, router.clone(), watcher.clone());
+                    }
                     None => self.turn_away(stream),
                 },
                 Err(error) => {

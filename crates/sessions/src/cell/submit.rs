@@ -52,7 +52,8 @@ impl Session {
             // They would change what runs without being part of what is approved.
             let has_more = setup.arguments.is_some() || setup.comm.is_some();
             if has_more || !setup.environment.is_empty() {
-                let message = "a cell that needs approval must have no env, arguments or comm of its own";
+                let message =
+                    "a cell that needs approval must have no env, arguments or comm of its own";
                 return Err(SessionError::Bad(message.to_owned()));
             }
             // A cell that waits for a person must not block the queue.

@@ -40,10 +40,8 @@ pub(super) async fn open(visit: Visit, request: Request) -> Result<Response, Pro
     let session_id = session_id(parts.uri.query().unwrap_or_default());
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &visit.app).await;
     let upgrade = upgrade.map_err(|_| Problem::bad("this route is for WebSockets"))?;
-    let upgrade = upgrade
-        .protocols([V1])
-        .max_message_size(FRAME_BYTES_MAX)
-        .max_frame_size(FRAME_BYTES_MAX);
+    let upgrade =
+        upgrade.protocols([V1]).max_message_size(FRAME_BYTES_MAX).max_frame_size(FRAME_BYTES_MAX);
     let framing = match upgrade.selected_protocol() {
         Some(protocol) if protocol == V1 => Framing::V1,
         _ => Framing::Json,
@@ -105,10 +103,8 @@ async fn read(
     mut stream: SplitStream<WebSocket>,
 ) {
     loop {
-        let message = match tokio::time::timeout(SILENCE_MAX, stream.next()).await {
-            Ok(Some(Ok(message))) => message,
-            Ok(Some(Err(_)) | None) | Err(_) => return,
-        };
+        let next = tokio::time::timeout(SILENCE_MAX, stream.next()).await;
+        let Ok(Some(Ok(message))) = next else { return };
         let received = match &message {
             Message::Text(text) => framing::decode_text(framing, text),
             Message::Binary(bytes) => framing::decode_binary(framing, bytes),

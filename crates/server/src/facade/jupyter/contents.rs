@@ -10,9 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use silica_engine::{
-    FileKind, FileStat, Files, GuestPath, Overwrite, Parents, Removal,
-};
+use silica_engine::{FileKind, FileStat, Files, GuestPath, Overwrite, Parents, Removal};
 use silica_sessions::Session;
 use silica_store::Timestamp;
 
@@ -50,9 +48,10 @@ fn place(visit: &Visit, path: &str) -> Result<Place, Problem> {
 fn inside(visit: &Visit, path: &str) -> Result<(Arc<Session>, String, GuestPath), Problem> {
     match place(visit, path)? {
         Place::In { session, shown, path } => Ok((session, shown, path)),
-        Place::Top => {
-            Err(Problem::new(Code::Refused, "files are in the directory of a kernel, named by its id"))
-        }
+        Place::Top => Err(Problem::new(
+            Code::Refused,
+            "files are in the directory of a kernel, named by its id",
+        )),
     }
 }
 
@@ -61,7 +60,9 @@ fn model(path: &str, stat: &FileStat) -> Value {
     let name = path.rsplit('/').next().unwrap_or_default();
     let kind = match stat.kind {
         FileKind::Directory => "directory",
-        FileKind::File if name.ends_with(".ipynb") => "notebook",
+        FileKind::File if name.rsplit_once('.').is_some_and(|(_, ending)| ending == "ipynb") => {
+            "notebook"
+        }
         FileKind::File | FileKind::Symlink | FileKind::Other => "file",
     };
     let modified = timestamp(stat.modified);
@@ -141,7 +142,8 @@ fn fill(model: &mut Value, bytes: Vec<u8>, wanted: &Wanted) {
             model["mimetype"] = "text/plain".into();
         }
         bytes => {
-            let bytes = bytes.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
+            let bytes =
+                bytes.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
             model["content"] = STANDARD.encode(bytes).into();
             model["format"] = "base64".into();
             model["mimetype"] = "application/octet-stream".into();
@@ -177,7 +179,11 @@ impl FileBody {
     }
 }
 
-fn written(files: &Arc<Files>, path: &GuestPath, shown: &str) -> Result<Value, silica_engine::FileError> {
+fn written(
+    files: &Arc<Files>,
+    path: &GuestPath,
+    shown: &str,
+) -> Result<Value, silica_engine::FileError> {
     Ok(model(shown, &files.stat(path)?))
 }
 
@@ -223,11 +229,16 @@ pub(super) async fn create(visit: Visit, request: Request) -> Result<Response, P
         (Some((_, from, _)), _) => {
             let name = from.rsplit('/').next().unwrap_or("copy");
             let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-            (format!("{stem}-Copy"), if ending.is_empty() { String::new() } else { format!(".{ending}") })
+            (
+                format!("{stem}-Copy"),
+                if ending.is_empty() { String::new() } else { format!(".{ending}") },
+            )
         }
         (None, Some("directory")) => ("Untitled Folder".to_owned(), String::new()),
         (None, Some("notebook")) => ("Untitled".to_owned(), ".ipynb".to_owned()),
-        (None, _) => ("untitled".to_owned(), asked.ext.clone().unwrap_or_else(|| ".txt".to_owned())),
+        (None, _) => {
+            ("untitled".to_owned(), asked.ext.clone().unwrap_or_else(|| ".txt".to_owned()))
+        }
     };
     for attempt in 0..NAME_ATTEMPTS {
         let number = if attempt == 0 { String::new() } else { attempt.to_string() };

@@ -89,7 +89,9 @@ impl Execution<'_> {
         };
         let Some(raised) = ended.raised else {
             let mut values = serde_json::Map::new();
-            for (name, code) in content.user_expressions.unwrap_or_default().into_iter().take(EXPRESSIONS_MAX) {
+            for (name, code) in
+                content.user_expressions.unwrap_or_default().into_iter().take(EXPRESSIONS_MAX)
+            {
                 values.insert(name, self.expression(code).await);
             }
             let reply = json!({
@@ -109,7 +111,8 @@ impl Execution<'_> {
 
     /// Answers a request whose content is not that of one.
     pub(super) async fn refuse_content(&self) -> bool {
-        let mut reply = Raised::new("ValueError", "the content of the request is not valid".to_owned()).json();
+        let mut reply =
+            Raised::new("ValueError", "the content of the request is not valid".to_owned()).json();
         reply["status"] = "error".into();
         reply["execution_count"] = self.kernel.count().into();
         self.reply("execute_reply", &reply).await;
@@ -141,7 +144,9 @@ impl Execution<'_> {
             "comm_close" => CommKind::Close,
             _ => CommKind::Message,
         };
-        let Ok(content) = serde_json::from_str::<CommContent>(received.content.get()) else { return };
+        let Ok(content) = serde_json::from_str::<CommContent>(received.content.get()) else {
+            return;
+        };
         match kind {
             CommKind::Open => self.kernel.add_comm(&content.comm_id, &content.target_name),
             CommKind::Close => self.kernel.remove_comm(&content.comm_id),
@@ -152,7 +157,10 @@ impl Execution<'_> {
             id: content.comm_id,
             target: content.target_name,
             data: content.data.map_or_else(|| "{}".to_owned(), |data| data.get().to_owned()),
-            metadata: received.metadata.as_ref().map_or_else(String::new, |raw| raw.get().to_owned()),
+            metadata: received
+                .metadata
+                .as_ref()
+                .map_or_else(String::new, |raw| raw.get().to_owned()),
             buffers: received.buffers.iter().map(|buffer| buffer.to_vec()).collect(),
         };
         let setup = CellSetup { comm: Some(Arc::new(comm)), ..CellSetup::default() };
@@ -230,13 +238,18 @@ impl Execution<'_> {
         let kernel = self.kernel;
         match event {
             LogEvent::Stdout(text) if shown != Shown::Nothing => {
-                kernel.publish("stream", self.parent, &Stream { name: "stdout", text: &text }).await;
+                kernel
+                    .publish("stream", self.parent, &Stream { name: "stdout", text: &text })
+                    .await;
             }
             LogEvent::Stderr(text) if shown != Shown::Nothing => {
-                kernel.publish("stream", self.parent, &Stream { name: "stderr", text: &text }).await;
+                kernel
+                    .publish("stream", self.parent, &Stream { name: "stderr", text: &text })
+                    .await;
             }
             LogEvent::Approval(record) if record.decided_at.is_none() => {
-                let text = format!("A person has to approve this code; the approval is {}.\n", record.id);
+                let text =
+                    format!("A person has to approve this code; the approval is {}.\n", record.id);
                 let content = json!({"name": "stderr", "text": text});
                 kernel.publish("stream", self.parent, &content).await;
             }
@@ -372,7 +385,9 @@ impl Serialize for Stream<'_> {
         map.serialize_entry("name", self.name)?;
         match self.text {
             OutputText::Utf8(text) => map.serialize_entry("text", &**text)?,
-            OutputText::Bytes(bytes) => map.serialize_entry("text", &String::from_utf8_lossy(bytes))?,
+            OutputText::Bytes(bytes) => {
+                map.serialize_entry("text", &String::from_utf8_lossy(bytes))?;
+            }
         }
         map.end()
     }
@@ -418,6 +433,10 @@ struct Metadata<'a>(&'a Bundle);
 impl Serialize for Metadata<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = JsonText(&self.0.metadata);
-        if text.is_valid() { text.serialize(serializer) } else { serializer.serialize_map(Some(0))?.end() }
+        if text.is_valid() {
+            text.serialize(serializer)
+        } else {
+            serializer.serialize_map(Some(0))?.end()
+        }
     }
 }

@@ -136,6 +136,7 @@ fn empty() -> Box<RawValue> {
 }
 
 /// Where the last part of a frame ends.
+#[derive(Clone, Copy)]
 enum End {
     OfFrame,
     LastOffset,
@@ -197,15 +198,18 @@ pub(super) fn encode(framing: Framing, message: &KernelMessage) -> WebSocketMess
             if message.buffers.is_empty() {
                 return WebSocketMessage::Text(json.into());
             }
-            let parts: Vec<&[u8]> =
-                std::iter::once(json.as_bytes()).chain(message.buffers.iter().map(|b| &**b)).collect();
+            let parts: Vec<&[u8]> = std::iter::once(json.as_bytes())
+                .chain(message.buffers.iter().map(|b| &**b))
+                .collect();
             let mut frame = (parts.len() as u32).to_be_bytes().to_vec();
             let mut at = 4 * (parts.len() + 1);
             for part in &parts {
                 frame.extend_from_slice(&(at as u32).to_be_bytes());
                 at += part.len();
             }
-            parts.iter().for_each(|part| frame.extend_from_slice(part));
+            for part in &parts {
+                frame.extend_from_slice(part);
+            }
             WebSocketMessage::Binary(frame.into())
         }
     }
@@ -238,6 +242,8 @@ fn encode_parts(message: &KernelMessage) -> Vec<u8> {
         at += length;
         frame.extend_from_slice(&(at as u64).to_le_bytes());
     }
-    parts.iter().for_each(|part| frame.extend_from_slice(part));
+    for part in &parts {
+        frame.extend_from_slice(part);
+    }
     frame
 }

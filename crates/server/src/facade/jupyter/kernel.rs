@@ -135,10 +135,7 @@ impl Missed {
 
 impl JupyterKernel {
     /// Makes a kernel of a sandbox; returns the requests that a task must answer.
-    pub(super) fn new(
-        name: String,
-        session: Arc<Session>,
-    ) -> (Arc<Self>, mpsc::Receiver<Request>) {
+    pub(super) fn new(name: String, session: Arc<Session>) -> (Arc<Self>, mpsc::Receiver<Request>) {
         let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
         let hub = Hub {
             state: ExecutionState::Starting,
@@ -210,7 +207,9 @@ impl JupyterKernel {
     /// Removes a socket. What is published from now on is kept for its client if it was the last.
     pub(super) fn leave(&self, number: u64) {
         let mut hub = self.hub();
-        let Some(at) = hub.sockets.iter().position(|socket| socket.number == number) else { return };
+        let Some(at) = hub.sockets.iter().position(|socket| socket.number == number) else {
+            return;
+        };
         let socket = hub.sockets.remove(at);
         if hub.sockets.is_empty() {
             hub.missed = Missed { session_id: socket.session_id, ..Missed::default() };
@@ -223,7 +222,12 @@ impl JupyterKernel {
     }
 
     /// Publishes a message to all sockets.
-    pub(super) async fn publish(&self, kind: &'static str, parent: &Parent, content: &impl Serialize) {
+    pub(super) async fn publish(
+        &self,
+        kind: &'static str,
+        parent: &Parent,
+        content: &impl Serialize,
+    ) {
         self.publish_message(KernelMessage::new(Channel::Iopub, kind, parent, content)).await;
     }
 
@@ -338,7 +342,8 @@ impl JupyterKernel {
     /// Returns the open comms, of one target or of all.
     pub(super) fn comms(&self, target: Option<&str>) -> Value {
         let hub = self.hub();
-        let is_meant = |(_, known): &(&String, &String)| target.is_none_or(|target| target == *known);
+        let is_meant =
+            |(_, known): &(&String, &String)| target.is_none_or(|target| target == *known);
         let comms = hub.comms.iter().filter(is_meant);
         comms.map(|(id, target)| (id.clone(), json!({"target_name": target}))).collect()
     }
@@ -353,9 +358,9 @@ impl JupyterKernel {
         self.hub().current.clone()
     }
 
-    /// Replaces the interpreter.
+    /// Replaces the interpreter. That it restarts is not published: clients take that for an accident.
     pub(super) async fn restart(&self) -> Result<(), silica_sessions::SessionError> {
-        self.set_state(ExecutionState::Restarting, &Parent::none()).await;
+        self.hub().state = ExecutionState::Restarting;
         let restarted = self.session.restart_kernel(FIRST_KERNEL).await;
         {
             let mut hub = self.hub();

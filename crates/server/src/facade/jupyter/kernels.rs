@@ -59,7 +59,9 @@ impl Kernels {
     /// Returns a kernel of an owner.
     pub(super) fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<JupyterKernel>, Problem> {
         let found = self.of(tenant).into_iter().find(|kernel| kernel.id == id);
-        found.ok_or_else(|| Problem::new(Code::KernelNotFound, format!("Kernel does not exist: {id}")))
+        found.ok_or_else(|| {
+            Problem::new(Code::KernelNotFound, format!("Kernel does not exist: {id}"))
+        })
     }
 }
 
@@ -74,7 +76,9 @@ pub(super) async fn body<T: DeserializeOwned + Default>(
 }
 
 /// Reads the JSON of a request that is no file.
-pub(super) async fn short_body<T: DeserializeOwned + Default>(request: Request) -> Result<T, Problem> {
+pub(super) async fn short_body<T: DeserializeOwned + Default>(
+    request: Request,
+) -> Result<T, Problem> {
     body(request, BODY_BYTES_MAX).await
 }
 
@@ -158,7 +162,10 @@ pub(super) struct KernelBody {
 }
 
 /// Makes a kernel.
-pub(super) async fn start(visit: &Visit, name: Option<String>) -> Result<Arc<JupyterKernel>, Problem> {
+pub(super) async fn start(
+    visit: &Visit,
+    name: Option<String>,
+) -> Result<Arc<JupyterKernel>, Problem> {
     let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| ALIAS.to_owned());
     let template = (name != ALIAS).then(|| name.clone());
     let metadata = [("client".to_owned(), "jupyter".to_owned())].into();
@@ -176,7 +183,9 @@ pub(super) async fn create(visit: Visit, request: Request) -> Result<Response, P
     let kernel = start(&visit, name).await?;
     let mut response = (StatusCode::CREATED, Answer(kernel.model())).into_response();
     // Relative to the host and without the key that may be in the base.
-    if let Ok(location) = HeaderValue::from_str(&format!("{}/api/kernels/{}", super::PREFIX, kernel.id)) {
+    if let Ok(location) =
+        HeaderValue::from_str(&format!("{}/api/kernels/{}", super::PREFIX, kernel.id))
+    {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)

@@ -91,8 +91,12 @@ fn random() -> String {
 
 fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.trim_matches('"').to_owned())
+    let pairs =
+        values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| value.trim_matches('"').to_owned())
 }
 
 fn set_cookie(response: &mut Response, name: &str, value: &str, more: &str) {

@@ -57,9 +57,8 @@ struct KernelChoice {
 impl NotebookBody {
     fn check(&self) -> Result<(), Problem> {
         let texts = [&self.path, &self.name, &self.r#type];
-        let fits = |text: &&Option<String>| {
-            text.as_ref().is_none_or(|text| text.len() <= TEXT_BYTES_MAX)
-        };
+        let fits =
+            |text: &&Option<String>| text.as_ref().is_none_or(|text| text.len() <= TEXT_BYTES_MAX);
         if texts.iter().all(fits) {
             return Ok(());
         }
@@ -68,7 +67,10 @@ impl NotebookBody {
 }
 
 /// Returns the kernel that a body asks for.
-async fn chosen(visit: &Visit, choice: Option<KernelChoice>) -> Result<Arc<JupyterKernel>, Problem> {
+async fn chosen(
+    visit: &Visit,
+    choice: Option<KernelChoice>,
+) -> Result<Arc<JupyterKernel>, Problem> {
     let choice = choice.unwrap_or_default();
     match choice.id.filter(|id| !id.is_empty()) {
         Some(id) => visit.state.kernels.find(&visit.caller.tenant, &id),

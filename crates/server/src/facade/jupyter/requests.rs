@@ -16,6 +16,7 @@ use super::message::{Channel, KernelMessage, PROTOCOL, Parent};
 
 /// Content of `execute_request`.
 #[derive(Debug, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields are those of the protocol")]
 pub(super) struct ExecuteContent {
     #[serde(default)]
     pub(super) code: String,
@@ -194,7 +195,9 @@ async fn answer(kernel: &Arc<JupyterKernel>, request: Request) -> bool {
         }
         "comm_open" | "comm_msg" | "comm_close" => execution.comm(&received).await,
         kind => {
-            if let (Some(kind), Some(reply)) = (reply_kind(kind), looked_up(kernel, &received).await) {
+            if let (Some(kind), Some(reply)) =
+                (reply_kind(kind), looked_up(kernel, &received).await)
+            {
                 let message = KernelMessage::new(received.channel, kind, &parent, &reply);
                 kernel.reply(socket, message).await;
             }

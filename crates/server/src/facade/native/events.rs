@@ -67,9 +67,12 @@ fn write<S: Serialize, D: Serialize>(
         LogEvent::Stderr(text) => event(into, id, "stderr", &OutputEvent::from(text)),
         LogEvent::Result(bundle) => event(into, id, "result", &Bundle::from(bundle)),
         LogEvent::Error(error) => event(into, id, "error", &CellError::from(&**error)),
-        LogEvent::Input { prompt, password } => {
-            event(into, id, "input", &InputEvent { prompt: prompt.to_string(), password: *password })
-        }
+        LogEvent::Input { prompt, password } => event(
+            into,
+            id,
+            "input",
+            &InputEvent { prompt: prompt.to_string(), password: *password },
+        ),
         LogEvent::Clear { wait } => event(into, id, "clear", &ClearEvent { wait: *wait }),
         LogEvent::Comm(comm) => event(into, id, "comm", &CommEvent::from(&**comm)),
         LogEvent::Done => event(into, id, "done", &done()),

@@ -43,7 +43,8 @@ pub(crate) async fn create(
     Json(body): Json<CreateKeyBody>,
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
-    let new = NewKey { name, admin: body.admin, approve: body.approve, jupyter: false, limits: None };
+    let new =
+        NewKey { name, admin: body.admin, approve: body.approve, jupyter: false, limits: None };
     let (record, secret) = app.sessions.keys().create(new).await?;
     let key = KeyCreated { record: (&record).into(), key: secret.reveal().clone() };
     Ok((StatusCode::CREATED, Answer(key)).into_response())

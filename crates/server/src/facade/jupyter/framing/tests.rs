@@ -43,7 +43,8 @@ fn messages_survive_both_framings() {
 #[test]
 fn frames_cut_at_any_byte_are_refused_and_break_nothing() {
     for framing in [Framing::Json, Framing::V1] {
-        let WebSocketMessage::Binary(frame) = encode(framing, &message(vec![Bytes::from_static(b"abc")]))
+        let WebSocketMessage::Binary(frame) =
+            encode(framing, &message(vec![Bytes::from_static(b"abc")]))
         else {
             panic!("it has a buffer")
         };
@@ -68,7 +69,8 @@ fn frames_cut_at_any_byte_are_refused_and_break_nothing() {
 
 #[test]
 fn missing_channel_is_shell_and_unknown_fields_are_left_alone() {
-    let text = r#"{"header": {"msg_id": "1", "msg_type": "execute_request", "extra": [1]}, "more": {}}"#;
+    let text =
+        r#"{"header": {"msg_id": "1", "msg_type": "execute_request", "extra": [1]}, "more": {}}"#;
     let received = decode_text(Framing::Json, text).unwrap();
     assert_eq!(received.channel, Channel::Shell);
     assert_eq!(received.content.get(), "{}");

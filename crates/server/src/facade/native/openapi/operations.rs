@@ -180,7 +180,9 @@ fn kernels() -> Vec<Operation> {
 
 /// A question about code that is not run.
 fn asking(path: &'static str, id: &'static str, title: &'static str) -> Operation {
-    operation("post", path, id, title)
-        .body::<kernels::QuestionBody>()
-        .fails(&[Code::QuotaExceeded, Code::ShuttingDown, Code::CannotCreate])
+    operation("post", path, id, title).body::<kernels::QuestionBody>().fails(&[
+        Code::QuotaExceeded,
+        Code::ShuttingDown,
+        Code::CannotCreate,
+    ])
 }
