@@ -18,9 +18,9 @@ mod requests;
 
 use std::sync::Arc;
 
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Router, routing};
+use axum::{Extension, Router, middleware, routing};
 use serde_json::json;
 
 use crate::app::App;
@@ -73,7 +73,15 @@ impl Facade for Jupyter {
             .nest("/{key}", routes.clone())
             .merge(routes)
             .layer(Extension(Arc::new(JupyterState::default())))
+            .layer(middleware::map_response(without_referrer))
     }
+}
+
+/// Keeps a browser from telling other servers the address of a page, which may hold a key.
+async fn without_referrer(mut response: Response) -> Response {
+    let policy = HeaderValue::from_static("no-referrer");
+    response.headers_mut().insert(header::REFERRER_POLICY, policy);
+    response
 }
 
 fn routes() -> Router<App> {

@@ -121,6 +121,11 @@ def test_key_of_jupyter_opens_nothing_else_and_others_are_in_no_path(kernel):
     assert call(f"{BASE}/{JUPYTER_KEY}", "GET", f"/api/kernels/{kernel}")[0] == 404
 
 
+def test_address_with_a_key_is_told_to_no_other_server():
+    with urllib.request.urlopen(f"{BASE}/{JUPYTER_KEY}/", timeout=10) as response:
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+
+
 def test_login_gives_a_cookie_that_other_pages_cannot_use():
     def send(path, data=None, **headers):
         request = urllib.request.Request(BASE + path, data=data, headers=headers)

@@ -247,3 +247,19 @@ fn encode_parts(message: &KernelMessage) -> Vec<u8> {
     }
     frame
 }
+
+/// Decodes bytes in every way, and checks that no part is made up.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz(data: &[u8]) {
+    let frame = Bytes::copy_from_slice(data);
+    for framing in [Framing::Json, Framing::V1] {
+        if let Ok(received) = decode_binary(framing, &frame) {
+            let parts: usize = received.buffers.iter().map(Bytes::len).sum();
+            // Parts may overlap, but each lies in the frame.
+            assert!(parts <= PARTS_MAX * frame.len(), "more than the frame holds");
+        }
+        if let Ok(text) = std::str::from_utf8(data) {
+            drop(decode_text(framing, text));
+        }
+    }
+}
