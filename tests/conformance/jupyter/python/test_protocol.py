@@ -122,7 +122,7 @@ def test_key_of_jupyter_opens_nothing_else_and_others_are_in_no_path(kernel):
 
 
 def test_address_with_a_key_is_told_to_no_other_server():
-    with urllib.request.urlopen(f"{BASE}/{JUPYTER_KEY}/", timeout=10) as response:
+    with urllib.request.urlopen(f"{BASE}/{JUPYTER_KEY}/api/status", timeout=10) as response:
         assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
