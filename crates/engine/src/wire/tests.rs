@@ -69,6 +69,43 @@ async fn garbage_is_an_error_and_nothing_else() {
             ),
         ),
         (
+            "body not used up",
+            frame(r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["a/b",1]]}"#, b"xy"),
+        ),
+        (
+            "MIME with a line break",
+            frame(r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["a\nb",2]]}"#, b"xy"),
+        ),
+        (
+            "metadata that is no object",
+            frame(
+                r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":[1]}"#,
+                b"",
+            ),
+        ),
+        (
+            "metadata without end",
+            frame(
+                &format!(
+                    r#"{{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":{{"a":"{}"}}}}"#,
+                    "x".repeat(METADATA_BYTES_MAX)
+                ),
+                b"",
+            ),
+        ),
+        ("deep nesting", frame(&"[".repeat(10_000), b"")),
+    ];
+    for (name, bytes) in cases {
+        let (frames, end) = read_all(bytes).await;
+        assert_eq!(frames, [], "{name}");
+        assert!(!matches!(end, WireError::Closed(_)), "{name}: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_about_comms_and_questions_is_an_error_too() {
+    let cases: &[(&str, Vec<u8>)] = &[
+        (
             "comm of an unknown kind",
             frame(
                 r#"{"type":"comm","cell":1,"seq":0,"kind":"x","id":"a","target":"","parts":[2]}"#,
@@ -103,32 +140,6 @@ async fn garbage_is_an_error_and_nothing_else() {
                 b"",
             ),
         ),
-        (
-            "body not used up",
-            frame(r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["a/b",1]]}"#, b"xy"),
-        ),
-        (
-            "MIME with a line break",
-            frame(r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[["a\nb",2]]}"#, b"xy"),
-        ),
-        (
-            "metadata that is no object",
-            frame(
-                r#"{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":[1]}"#,
-                b"",
-            ),
-        ),
-        (
-            "metadata without end",
-            frame(
-                &format!(
-                    r#"{{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"metadata":{{"a":"{}"}}}}"#,
-                    "x".repeat(METADATA_BYTES_MAX)
-                ),
-                b"",
-            ),
-        ),
-        ("deep nesting", frame(&"[".repeat(10_000), b"")),
     ];
     for (name, bytes) in cases {
         let (frames, end) = read_all(bytes).await;
