@@ -18,6 +18,13 @@ CONTROL_FD = 3
 EXIT_WIRE_BROKEN = 120
 RESULTS_MAX = 64
 RESULT_BYTES_MAX = 8 << 20
+PROMPT_CHARS_MAX = 10_000
+DISPLAY_ID_CHARS_MAX = 200
+COMM_CHARS_MAX = 1000
+COMM_PARTS_MAX = 256
+# Frames that may arrive while another is awaited. An `interrupt` precedes a signal, and an `input` is for
+# code that does not wait for it any more.
+LATE = ("interrupt", "input")
 # Prints nothing. The newline at its end makes `Shell._compile_call` decline it, so that the fast path's
 # check and the whole slow path run.
 REHEARSAL = b"print(end='')\n"
@@ -81,6 +88,8 @@ class Kernel:
         self.seq = 0
         self.writers: list[int] = []  # Processes that write an image of this one, to be reaped.
         shell.emit = self.emit
+        shell.clear = self.clear
+        shell.send_comm = self.send_comm
 
     def greet(self, left_behind: list[tuple[str, str]] | None = None) -> None:
         """Sends the `hello` frame, with what was not there when an image was woken."""
@@ -121,7 +130,11 @@ class Kernel:
                 self.complete(head, body)
             elif kind == "write":
                 self.write(head)
-            elif kind != "interrupt":  # An `interrupt` here is for a cell that has ended.
+            elif kind == "inspect":
+                self.inspect(head, body)
+            elif kind == "check":
+                self.check(head, body)
+            elif kind not in LATE:  # One of these is for a cell that has ended.
                 raise wire.WireError(f"unexpected frame {kind!r}")
 
     def setup(self, head: dict) -> None:
@@ -171,6 +184,36 @@ class Kernel:
             if ended:
                 self.writers.remove(writer)
 
+    def inspect(self, head: dict, body: bytes) -> None:
+        """Answers what the name at the cursor is."""
+        from silica_guest import inspection
+
+        code = body.decode("utf-8", "replace")
+        text = self.looked_up(inspection.inspect, code, int(head["cursor"]), int(head["detail"]))
+        found = text is not None
+        self.send({"type": "inspection", "found": found}, (text or "").encode("utf-8", "replace"))
+
+    def check(self, head: dict, body: bytes) -> None:
+        """Answers whether code is complete."""
+        from silica_guest import inspection
+
+        checked = self.looked_up(inspection.is_complete, body.decode("utf-8", "replace"))
+        status, indent = checked or ("invalid", "")
+        self.send({"type": "checked", "status": status, "indent": indent})
+
+    def looked_up(self, look, *arguments: object):
+        """Calls a function that may run code of the user; returns None if that raises or is interrupted."""
+        found = None
+        self.interrupts.armed = True
+        try:
+            found = look(self.shell, *arguments)
+        except BaseException:  # noqa: BLE001 - user code may raise anything.
+            pass
+        self.interrupts.armed = False
+        self.interrupts.restore()
+        interpreter.flush_streams()
+        return found
+
     def run(self, head: dict, body: bytes) -> None:
         """Runs one cell and reports how it ended."""
         status, exit_code, error = self.perform(head, body)
@@ -192,22 +235,35 @@ class Kernel:
         if "argv" in head:
             sys.argv = list(head["argv"])
         try:
-            error = self.attempt(body.decode("utf-8", "replace"), head.get("name"))
+            error = self.attempt(head, body)
         except KeyboardInterrupt as second:
             # A second SIGINT arrived between catching the first and disarming.
             self.interrupts.armed = False
             error = second
         self.interrupts.restore()
+        if "input" in head:
+            from silica_guest import asking
+
+            asking.remove()
         restore_environment(before)
         return *self.judge(error), error
 
-    def attempt(self, code: str, name: str | None) -> BaseException | None:
+    def attempt(self, head: dict, body: bytes) -> BaseException | None:
         """Runs the cell and shows open figures; returns the exception it raised."""
         error: BaseException | None = None
+        if "input" in head:
+            from silica_guest import asking
+
+            asking.install(self.ask)
         self.interrupts.armed = True
         try:
             self.catch_up()
-            self.shell.run(code, name)
+            if "comm" in head:
+                from silica_guest import comms
+
+                comms.deliver(head["comm"], body)
+            else:
+                self.shell.run(body.decode("utf-8", "replace"), head.get("name"))
         except BaseException as raised:  # noqa: BLE001 - user code may raise anything.
             error = raised
         try:
@@ -284,22 +340,78 @@ class Kernel:
             head["traceback"] = head["traceback"][-20:]
             self.channel.send(head)
 
-    def emit(self, data: dict, metadata: object, main: bool) -> None:
-        """Sends one result and waits until the host has drained the output before it."""
+    def emit(self, data: dict, metadata: object, main: bool, display: tuple[str, bool] | None = None) -> None:
+        """Sends one result and waits until the host has drained the output before it.
+
+        `display` is the id of the result, and whether it replaces earlier ones of that id.
+        """
         if os.getpid() != self.pid:
             return
         found, too_large = bundles.payloads(data, self.result_bytes_max)
+        more = {"main": main, "metadata": bundles.safe_metadata(metadata)}
+        if display is not None:
+            more["display"], more["update"] = str(display[0])[:DISPLAY_ID_CHARS_MAX], bool(display[1])
+        self.undisturbed(self.emit_locked, found, too_large, more)
+
+    def undisturbed(self, send, *arguments: object) -> None:
+        """Calls a function that sends frames: under the lock, and without an interrupt in the middle."""
         on_main = _thread.get_ident() == self.main_thread
         if on_main:
             self.interrupts.hold()
         try:
             with self.lock:
-                self.emit_locked(found, too_large, bundles.safe_metadata(metadata), main)
+                send(*arguments)
         finally:
             if on_main:
                 self.interrupts.release()
 
-    def emit_locked(self, found: list[tuple[str, bytes]], too_large: bool, metadata: dict, main: bool) -> None:
+    def clear(self, wait: bool) -> None:
+        """Asks the client to remove what the cell has shown."""
+        if os.getpid() == self.pid:
+            self.undisturbed(self.send_in_order, {"type": "clear", "wait": bool(wait)})
+
+    def send_comm(self, kind: str, comm_id: str, target: str, metadata: object, parts: list[bytes]) -> None:
+        """Sends a message of a comm: its data as JSON, and its buffers."""
+        if os.getpid() != self.pid:
+            return
+        if len(parts) > COMM_PARTS_MAX or sum(map(len, parts)) > self.result_bytes_max:
+            raise ValueError("the message of a comm is too large")
+        head = {
+            "type": "comm", "kind": kind, "id": str(comm_id)[:COMM_CHARS_MAX], "target": str(target)[:COMM_CHARS_MAX],
+            "metadata": bundles.safe_metadata(metadata), "parts": [len(part) for part in parts],
+        }  # fmt: skip
+        self.undisturbed(self.send_in_order, head, b"".join(parts))
+
+    def send_in_order(self, head: dict, body: bytes = b"") -> None:
+        """Sends a frame of the running cell after the output before it; the caller holds the lock."""
+        if self.cell is None:
+            return  # A user thread sent it between cells; it belongs to no cell.
+        self.seq += 1
+        interpreter.flush_streams()
+        self.send({**head, "cell": self.cell, "seq": self.seq}, body)
+        self.await_ack()
+
+    def ask(self, prompt: str, password: bool) -> str:
+        """Asks the client for a line, and waits for it; an interrupt ends the wait."""
+        if os.getpid() != self.pid or self.cell is None:
+            raise EOFError("EOF when reading a line")
+        self.undisturbed(
+            self.send_in_order, {"type": "input", "prompt": prompt[:PROMPT_CHARS_MAX], "password": password}
+        )
+        with self.lock:
+            while True:
+                self.channel.wait()
+                self.interrupts.hold()
+                try:
+                    head, body = self.receive() or leave(0)
+                finally:
+                    self.interrupts.release()
+                if head.get("type") == "input":
+                    return body.decode("utf-8", "replace")
+                if head.get("type") != "interrupt":
+                    leave(EXIT_WIRE_BROKEN)
+
+    def emit_locked(self, found: list[tuple[str, bytes]], too_large: bool, more: dict) -> None:
         """Sends one result and waits for its ack; the caller holds the lock."""
         if self.cell is None:
             return  # A user thread displayed a value between cells; it belongs to no cell.
@@ -313,17 +425,13 @@ class Kernel:
         if not kept:
             return
         self.results_left -= 1
-        self.seq += 1
-        interpreter.flush_streams()
         mimes = [[mime, len(body)] for mime, body in kept]
-        head = {"type": "result", "cell": self.cell, "seq": self.seq, "main": main, "mimes": mimes}
-        self.send({**head, "metadata": metadata}, b"".join([body for _, body in kept]))
-        self.await_ack()
+        self.send_in_order({"type": "result", "mimes": mimes, **more}, b"".join([body for _, body in kept]))
 
     def await_ack(self) -> None:
         """Waits for the ack of the result just sent; ends the process if the host has closed the stream."""
         kind = "interrupt"
-        while kind == "interrupt":  # The signal that follows interrupts the cell, not the frame.
+        while kind in LATE:  # The signal that follows an `interrupt` is for the cell, not for the frame.
             head, _ = self.receive() or leave(0)
             kind = head.get("type")
         if kind != "ack" or head.get("seq") != self.seq:

@@ -26,11 +26,14 @@ class Publisher(DisplayPublisher):
     """Sends the data that `display()` publishes as results."""
 
     def publish(self, data, metadata=None, *args, **options) -> None:
-        """Sends one bundle; an update of an earlier bundle is sent as a new one."""
-        shell.current.emit(data, metadata, False)
+        """Sends one bundle, with the id by which a later one can update it."""
+        name = (options.get("transient") or {}).get("display_id")
+        display = None if name is None else (name, bool(options.get("update")))
+        shell.current.emit(data, metadata, False, display)
 
     def clear_output(self, wait=False) -> None:
-        """Does nothing: results that were sent cannot be withdrawn."""
+        """Asks the client to remove what the cell has shown; what was printed before stays printed."""
+        shell.current.clear(wait)
 
     def _setup_execution_tracking(self) -> None:
         """Does nothing: IPython 9 would register two listeners for every cell, which `publish` does not need."""

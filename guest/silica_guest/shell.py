@@ -52,7 +52,9 @@ class Shell:
         self.notebook = None
         self.notebook_state = "unloaded"
         self.event_loop = None
-        self.emit = lambda data, metadata, main: None
+        self.emit = lambda data, metadata, main, display=None: None
+        self.clear = lambda wait: None
+        self.send_comm = lambda kind, comm_id, target, metadata, parts: None
         self._make_namespace()
         os.environ.setdefault("PLOTLY_RENDERER", PLOTLY_RENDERERS)
         watched = {
@@ -63,6 +65,7 @@ class Shell:
             "PIL.Image": _adapt("pictures", "show_saved"),
             "PIL.ImageShow": _adapt("pictures", "add_viewer"),
             "linecache": self._fill_linecache,
+            "comm": _adapt("comms", "adapt"),
         }
         sys.meta_path[:0] = [interpreter.UserSite(), ImportWatch(watched)]
 

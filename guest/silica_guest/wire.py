@@ -115,6 +115,11 @@ class Channel:
         del self._buffer[:end]
         return head, body
 
+    def wait(self) -> None:
+        """Waits until there is input; a signal handler may raise meanwhile."""
+        while not self.has_input():
+            self._poller.poll()
+
     def pretend(self, frame: bytes) -> None:
         """Puts a frame before those from the host, for `receive` to return next."""
         self._buffer[:0] = frame

@@ -54,6 +54,8 @@ class Host:
         self.buffer = b""
         self.cell = 0
         self.metadata: dict = {}
+        self.display: tuple = (None, None)
+        self.answers: list[str] = []
         self.hello = self.frame()[0]
 
     def __enter__(self) -> "Host":
@@ -129,8 +131,15 @@ class Host:
                 data[mime], at = body[at : at + size], at + size
             assert at == len(body) and head["cell"] == self.cell
             self.metadata = head["metadata"]
+            self.display = head.get("display"), head.get("update")
             events.append(("main" if head["main"] else "display", data))
             self.send({"type": "ack", "seq": head["seq"]})
+        elif head["type"] in ("clear", "comm", "input"):
+            assert head["cell"] == self.cell
+            events.append((head["type"], {**head, "body": body}))
+            self.send({"type": "ack", "seq": head["seq"]})
+            if head["type"] == "input" and self.answers:
+                self.send({"type": "input", "cell": self.cell}, self.answers.pop(0).encode())
         elif head["type"] == "error":
             events.append(("error", head))
         elif head["type"] == "done":

@@ -24,7 +24,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 const MAKE_PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long the stream of a cell may last; the server's own limits are shorter.
-const STREAM_PATIENCE: Duration = Duration::from_hours(24);
+pub(crate) const STREAM_PATIENCE: Duration = Duration::from_hours(24);
 
 /// The longest text of an error that is shown.
 const DETAIL_CHARS_MAX: usize = 500;
@@ -179,6 +179,13 @@ impl Client {
         Self::from_args(server, None).map(Some)
     }
 
+    /// Builds a client for SILICA_URL; `None` if it is not set.
+    pub(crate) fn from_environment() -> Result<Option<Self>> {
+        let is_set = std::env::var("SILICA_URL").is_ok_and(|url| !url.is_empty());
+        let server = ServerArgs { url: None, ca: None };
+        if is_set { Self::from_args(server, None).map(Some) } else { Ok(None) }
+    }
+
     /// Returns the address of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -220,6 +227,18 @@ impl Client {
         self.streamed(self.request(Method::GET, path, "")).await
     }
 
+    /// Sends a request and returns the head of the response, whatever its status.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Vec<u8>,
+    ) -> Result<reqwest::Response> {
+        let request = self.request(method, path, "").header("Accept", accept).body(body);
+        self.explained(request.timeout(STREAM_PATIENCE).send().await, STREAM_PATIENCE)
+    }
+
     async fn streamed(&self, request: reqwest::RequestBuilder) -> Result<Streamed> {
         let sent = request.timeout(STREAM_PATIENCE).send().await;
         let body = self.explained(sent, STREAM_PATIENCE)?;
@@ -232,7 +251,11 @@ impl Client {
     }
 
     /// Replaces the error of a request, which had `patience` to be answered, by a short one.
-    fn explained<T>(&self, result: Result<T, reqwest::Error>, patience: Duration) -> Result<T> {
+    pub(crate) fn explained<T>(
+        &self,
+        result: Result<T, reqwest::Error>,
+        patience: Duration,
+    ) -> Result<T> {
         result.map_err(|error| self.explain(&error, patience))
     }
 

@@ -42,7 +42,13 @@ pub(crate) fn run(arguments: &InitArgs) -> Result<i32> {
         home::template(&home, settings.sandboxes.template.as_str())?;
     }
     let store = home::store(Access::Tool)?;
-    let new = NewKey { name: KeyName::new(KEY_NAME)?, admin: true, approve: false, limits: None };
+    let new = NewKey {
+        name: KeyName::new(KEY_NAME)?,
+        admin: true,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (record, secret) = store.keys().create(new).wait()?;
     // Last, so that everything can be tried again if a step fails.
     let written = file.finish();

@@ -29,6 +29,9 @@ enum Action {
         /// Give the right to approve and deny code of other keys
         #[arg(long)]
         approve: bool,
+        /// Make a key for Jupyter clients alone, which may also be part of their URL
+        #[arg(long, conflicts_with_all = ["admin", "approve"])]
+        jupyter: bool,
         #[command(flatten)]
         network: KeyNetworkArgs,
         /// Print the key as JSON, with its id
@@ -79,8 +82,8 @@ impl KeyNetworkArgs {
 
 pub(crate) fn run(arguments: KeyArgs) -> Result<i32> {
     match arguments.action {
-        Action::Create { name, admin, approve, network, json } => {
-            create(NewKey { name, admin, approve, limits: network.limits()? }, json)?;
+        Action::Create { name, admin, approve, jupyter, network, json } => {
+            create(NewKey { name, admin, approve, jupyter, limits: network.limits()? }, json)?;
         }
         Action::List { json } => list(json)?,
         Action::Revoke { id, json } => revoke(&id, json)?,
@@ -93,13 +96,17 @@ fn create(new: NewKey, as_json: bool) -> Result<()> {
     let (record, secret) = store.keys().create(new).wait()?;
     store.close_wait();
     if as_json {
-        let KeyRecord { id, name, admin, approve, created_at, .. } = record;
+        let KeyRecord { id, name, admin, approve, jupyter, created_at, .. } = record;
         return show::line(json!({
-            "id": id, "name": name, "admin": admin, "approve": approve, "created_at": created_at,
-            "key": secret.reveal(),
+            "id": id, "name": name, "admin": admin, "approve": approve, "jupyter": jupyter,
+            "created_at": created_at, "key": secret.reveal(),
         }));
     }
-    let kind = if record.admin { "an admin key" } else { "a key" };
+    let kind = match (record.admin, record.jupyter) {
+        (true, _) => "an admin key",
+        (false, true) => "a key for Jupyter",
+        (false, false) => "a key",
+    };
     say!("silica: created {kind} for {}, with the id {}", record.name, record.id);
     say!("silica: copy it now; only a digest is stored, and it is never shown again:");
     show::line(secret.reveal())

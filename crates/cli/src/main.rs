@@ -34,6 +34,7 @@ mod key;
 mod limits;
 mod log_file;
 mod logs;
+mod mcp;
 mod model;
 mod network;
 mod notebook;
@@ -66,7 +67,7 @@ const ZONE_ARGUMENT: &str = "__zone";
 const EGRESS_ARGUMENT: &str = "__egress";
 
 /// What is logged unless `SILICA_LOG` says otherwise. A certificate that is refused is told as an error.
-const LOG_DEFAULT: &str = "warn,rustls_platform_verifier=off";
+const LOG_DEFAULT: &str = "warn,rustls_platform_verifier=off,rmcp=off";
 
 /// A code interpreter you own: untrusted Python, contained, in milliseconds.
 #[derive(Debug, Parser)]
@@ -88,6 +89,8 @@ enum Command {
     Ask(Box<ask::AskArgs>),
     /// Ask again and again: variables and files stay
     Chat(Box<ask::ChatArgs>),
+    /// Run code for a client of the Model Context Protocol, on standard input and output
+    Mcp(Box<mcp::McpArgs>),
     /// Serve sandboxes over HTTP, with keys, quotas and an audit log
     Serve(Box<serve::ServeArgs>),
     /// Write a configuration, a key and a template, and print the lines to copy
@@ -149,6 +152,7 @@ fn main() -> ExitCode {
         Command::Repl(arguments) => repl::run(&arguments),
         Command::Ask(arguments) => ask::run(&arguments),
         Command::Chat(arguments) => ask::chat(&arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Top(arguments) => top::run(arguments),
         Command::Approvals(arguments) => approvals::run(arguments),

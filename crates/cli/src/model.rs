@@ -72,6 +72,16 @@ pub(crate) fn in_terminal(
     build(settings, Some(model), vec![ANY_MODEL.to_owned()], sessions, store, ledger)
 }
 
+/// Builds the prompt service of a process that offers no prompts.
+pub(crate) fn unused(
+    settings: &Settings,
+    sessions: Arc<Sessions>,
+    store: Store,
+) -> Result<Arc<Prompts>> {
+    let ledger = Ledger::in_memory(DailyBudget::default());
+    build(settings, None, Vec::new(), sessions, store, ledger)
+}
+
 fn build(
     settings: &Settings,
     provider: Option<Model>,

@@ -96,7 +96,8 @@ fn start_logging(settings: &Settings, home: &Path) -> Result<LogWriter> {
         LogLevel::Debug => "debug",
         LogLevel::Trace => "trace",
     };
-    let filter = tracing_subscriber::EnvFilter::new(level);
+    // That crate repeats in its log what clients send.
+    let filter = tracing_subscriber::EnvFilter::new(format!("{level},rmcp=off"));
     let file = LogFile::open(home);
     let failed = file.as_ref().err().map(ToString::to_string);
     let writer = LogWriter::start(file.ok()).context("cannot start the threads of the log")?;
@@ -266,13 +267,19 @@ async fn first_key(store: &Store) -> Result<Option<String>> {
     if keys.iter().any(|key| key.revoked_at.is_none()) {
         return Ok(None);
     }
-    let new = NewKey { name: KeyName::new("first")?, admin: true, approve: false, limits: None };
+    let new = NewKey {
+        name: KeyName::new("first")?,
+        admin: true,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (_, secret) = store.keys().create(new).await?;
     Ok(Some(secret.reveal()))
 }
 
 /// Reads the policies, so that a wrong file fails the start.
-fn review(settings: &Settings) -> Result<ReviewOptions> {
+pub(crate) fn review(settings: &Settings) -> Result<ReviewOptions> {
     let policy = &settings.policy;
     let approvals = &settings.approvals;
     Ok(ReviewOptions {
@@ -358,7 +365,7 @@ pub(crate) fn options(settings: &Settings, review: ReviewOptions) -> SessionsOpt
     }
 }
 
-fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOptions {
+pub(crate) fn app_options(settings: &Settings, url: &str, templates: Vec<Value>) -> AppOptions {
     let server = &settings.server;
     AppOptions {
         body_bytes_max: usize::try_from(server.request_body_bytes_max).unwrap_or(usize::MAX),

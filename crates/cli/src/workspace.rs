@@ -1,7 +1,6 @@
 //! One live sandbox and its interpreter, in an engine of this process or on a server. `silica run`
 //! and `silica repl` work in either without knowing which.
 
-mod events;
 mod local;
 pub(crate) mod network;
 mod remote;

@@ -50,7 +50,7 @@ macro_rules! id {
 
         impl $name {
             /// Returns the id with this number. Numbers count from 1 in each sandbox.
-            pub fn new(number: u64) -> Self {
+            pub const fn new(number: u64) -> Self {
                 Self(number)
             }
 

@@ -26,5 +26,5 @@ pub use network::{
 };
 pub use outcome::{LimitHit, Outcome};
 pub use process::{Exit, TerminalSize, Usage};
-pub use result::{Bundle, CellError, Payload};
+pub use result::{Bundle, CellError, CommKind, CommMessage, Display, Payload};
 pub use tier::{Tier, UnknownTier};

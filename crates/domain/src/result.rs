@@ -37,6 +37,67 @@ pub struct Bundle {
     pub payloads: Vec<Payload>,
     /// What is said about them, by MIME type: a JSON object, or empty.
     pub metadata: String,
+    /// The name by which a later result replaces this one.
+    pub display: Option<Display>,
+}
+
+/// The name of a result that can be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Display {
+    pub id: String,
+    /// Whether it replaces the earlier results of that name.
+    pub update: bool,
+}
+
+/// What a message of a comm does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommKind {
+    /// Opens it.
+    Open,
+    /// Sends something.
+    Message,
+    /// Closes it.
+    Close,
+}
+
+impl CommKind {
+    /// Returns its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Message => "message",
+            Self::Close => "close",
+        }
+    }
+
+    /// Returns the kind of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Open, Self::Message, Self::Close].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A message between code in a kernel and a client, as widgets use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommMessage {
+    pub kind: CommKind,
+    /// The comm that it belongs to.
+    pub id: String,
+    /// What a new comm is for; empty for one that is open.
+    pub target: String,
+    /// A JSON value.
+    pub data: String,
+    /// A JSON object, or empty.
+    pub metadata: String,
+    pub buffers: Vec<Vec<u8>>,
+}
+
+impl CommMessage {
+    /// Returns how many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        let buffers: usize = self.buffers.iter().map(Vec::len).sum();
+        let texts = [&self.id, &self.target, &self.data, &self.metadata];
+        (buffers + texts.iter().map(|text| text.len()).sum::<usize>()) as u64
+    }
 }
 
 impl Bundle {

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use silica_domain::{Bundle, CellError, LeftBehind, LimitHit, Limits, Outcome, Usage};
+use silica_domain::{Bundle, CellError, CommMessage, LeftBehind, LimitHit, Limits, Outcome, Usage};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
 use crate::control::{self, FromGuestEnd, ToGuestEnd};
 use crate::output::HeadTail;
 use crate::tier::{Enclosure, Entered, KernelNumber, KernelStart, Life, StartedKernel, TierError};
-use crate::wire::{self, FrameReader, FromGuest, ToGuest, WireError};
+use crate::wire::{self, CheckedStatus, FrameReader, FromGuest, ToGuest, WireError};
 
 /// The longest code of one cell.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
@@ -38,6 +38,12 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an interpreter may take to complete a name before it is interrupted.
 const COMPLETE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long an interpreter may take to look a name up: it may have to load IPython first.
+const INSPECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest text about a name.
+const INSPECTION_BYTES_MAX: u64 = 256 * 1024;
+
 /// The signals the engine sends.
 const INT: i32 = 2;
 const KILL: i32 = 9;
@@ -50,7 +56,7 @@ const LAST_WORDS_BYTES_MAX: usize = 4096;
 const IDLE_BODY_BYTES_MAX: u64 = 0;
 
 /// A request about a running cell, from outside the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Raise `KeyboardInterrupt` in the code.
     Interrupt,
@@ -58,6 +64,8 @@ pub enum Control {
     Kill,
     /// Give the code this much more wall-clock time.
     Extend(Duration),
+    /// Give the code a line that it has asked for.
+    Input(String),
 }
 
 /// Receives the output of a cell while the cell runs.
@@ -70,6 +78,12 @@ pub trait Watcher: Send {
     fn result(&mut self, bundle: &Arc<Bundle>);
     /// Takes the exception that ends the cell.
     fn error(&mut self, _: &CellError) {}
+    /// Takes a question of the code. [`Control::Input`] answers it.
+    fn input(&mut self, _prompt: String, _is_password: bool) {}
+    /// Takes a request to remove what was shown; with `wait`, once something else is shown.
+    fn clear(&mut self, _wait: bool) {}
+    /// Takes a message of a comm.
+    fn comm(&mut self, _: CommMessage) {}
     /// Returns whether the report may keep so many bytes more of output or results.
     fn may_keep(&mut self, _: u64) -> bool {
         true
@@ -209,6 +223,21 @@ pub struct CellSetup {
     pub filename: Option<String>,
     /// `sys.argv` from this cell on; `None` leaves it as it is.
     pub arguments: Option<Vec<String>>,
+    /// Whether `input` asks the watcher. Otherwise it finds the end of standard input.
+    pub input: bool,
+    /// A message of a comm that is delivered instead of code.
+    pub comm: Option<Arc<CommMessage>>,
+}
+
+/// Whether code can be run, for an editor that reads it line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// It can.
+    Complete,
+    /// More lines have to follow; the next begins with this white space.
+    Incomplete { indent: String },
+    /// No line can make it valid.
+    Invalid,
 }
 
 /// Names that can follow the code before a cursor.
@@ -400,6 +429,12 @@ impl Kernel {
         self.signal(KILL).await;
     }
 
+    /// Ends an interpreter that answers what was not asked, or nothing.
+    async fn out_of_step(&mut self) -> KernelError {
+        self.give_up().await;
+        KernelError::Ended
+    }
+
     /// Sets what the next cell has of its own.
     pub fn set_up_next_cell(&mut self, setup: CellSetup) {
         self.next_cell_setup = setup;
@@ -409,23 +444,63 @@ impl Kernel {
     /// interpreter, which may run code of the guest: an interpreter that does not answer in time is
     /// interrupted, and then ended.
     pub async fn complete(&mut self, code: &str) -> Result<Completions, KernelError> {
+        match self.ask(&ToGuest::Complete, code, COMPLETE_PATIENCE).await? {
+            FromGuest::Completions { start, matches } => {
+                Ok(Completions { start: start as usize, matches })
+            }
+            _ => Err(self.out_of_step().await),
+        }
+    }
+
+    /// Returns a text about the name at a cursor, in characters, or `None` if there is none. The same
+    /// holds as for [`Self::complete`].
+    pub async fn inspect(
+        &mut self,
+        code: &str,
+        cursor: usize,
+        detail: u8,
+    ) -> Result<Option<String>, KernelError> {
+        let head = ToGuest::Inspect { cursor: cursor.min(code.len()) as u64, detail };
+        match self.ask(&head, code, INSPECT_PATIENCE).await? {
+            FromGuest::Inspection { text } => Ok(text),
+            _ => Err(self.out_of_step().await),
+        }
+    }
+
+    /// Returns whether code is complete.
+    pub async fn is_complete(&mut self, code: &str) -> Result<Completeness, KernelError> {
+        match self.ask(&ToGuest::Check, code, COMPLETE_PATIENCE).await? {
+            FromGuest::Checked { status, indent } => Ok(match status {
+                CheckedStatus::Complete => Completeness::Complete,
+                CheckedStatus::Incomplete => Completeness::Incomplete { indent },
+                CheckedStatus::Invalid => Completeness::Invalid,
+            }),
+            _ => Err(self.out_of_step().await),
+        }
+    }
+
+    /// Asks the interpreter something between cells. One that does not answer in time is interrupted,
+    /// and then ended.
+    async fn ask(
+        &mut self,
+        head: &ToGuest<'_>,
+        code: &str,
+        patience: Duration,
+    ) -> Result<FromGuest, KernelError> {
         self.ready().await?;
         if !self.alive || code.len() > CODE_BYTES_MAX {
             return Err(KernelError::Ended);
         }
-        self.frames.allow_bodies(IDLE_BODY_BYTES_MAX);
-        self.send(&ToGuest::Complete, code.as_bytes()).await?;
-        for patience in [COMPLETE_PATIENCE, ANSWER_PATIENCE] {
+        self.frames.allow_bodies(INSPECTION_BYTES_MAX);
+        self.send(head, code.as_bytes()).await?;
+        for patience in [patience, ANSWER_PATIENCE] {
             match tokio::time::timeout(patience, self.frames.next()).await {
-                Ok(Ok(FromGuest::Completions { start, matches })) => {
-                    return Ok(Completions { start: start as usize, matches });
-                }
-                Ok(_) => break,
+                Ok(Ok(frame)) => return Ok(frame),
+                Ok(Err(_)) => break,
                 Err(_) => self.signal(INT).await,
             }
         }
-        self.give_up().await;
-        Err(KernelError::Ended)
+        Err(self.out_of_step().await)
     }
 
     /// Runs one cell to its end, whatever that is.

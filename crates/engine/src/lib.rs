@@ -42,8 +42,8 @@ pub use image::{BranchError, Carried, Image, ImageWriting};
 pub use inputs::{Input, InputError};
 pub use inside::{InsideEntry, InsideListing, InsidePath, InsideReader, LinkEnd, ReadPath};
 pub use kernel::{
-    CODE_BYTES_MAX, CellReport, CellSetup, Completions, Control, Kernel, KernelError, Setup,
-    Unwatched, Watcher,
+    CODE_BYTES_MAX, CellReport, CellSetup, Completeness, Completions, Control, Kernel, KernelError,
+    Setup, Unwatched, Watcher,
 };
 pub use network::{
     GUEST_PREFIXES_MAX, GUEST_SOCKETS_MAX, GuestPrefix, GuestSocket, PROXY_PORT,

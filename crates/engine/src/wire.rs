@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use silica_domain::{Bundle, CellError, LeftBehind, Payload};
+use silica_domain::{Bundle, CellError, CommKind, CommMessage, Display, LeftBehind, Payload};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The protocol version this build speaks.
@@ -62,7 +62,19 @@ pub(crate) enum ToGuest<'a> {
         /// `sys.argv` from this cell on.
         #[serde(skip_serializing_if = "Option::is_none")]
         argv: Option<&'a [String]>,
+        /// Whether `input` asks the client.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<bool>,
+        /// The message of a comm that is delivered instead of code.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        comm: Option<CommHead<'a>>,
     },
+    /// Say what the name at the cursor in the body is.
+    Inspect { cursor: u64, detail: u8 },
+    /// Say whether the code in the body is complete.
+    Check,
+    /// The body is a line that this cell asked for.
+    Input { cell: u64 },
     /// Say which names can follow the code in the body.
     Complete,
     /// Write an image of the interpreter.
@@ -77,6 +89,32 @@ pub(crate) enum ToGuest<'a> {
     Ack { seq: u64 },
     /// The signal that follows is for this cell.
     Interrupt { cell: u64 },
+}
+
+/// The message of a comm in the head of a frame; its parts are the body.
+#[derive(Debug, Serialize)]
+pub(crate) struct CommHead<'a> {
+    kind: &'static str,
+    id: &'a str,
+    target: &'a str,
+    metadata: &'a str,
+    parts: Vec<usize>,
+}
+
+impl<'a> CommHead<'a> {
+    /// Returns the head for a message, and the body.
+    pub(crate) fn new(comm: &'a CommMessage) -> (Self, Vec<u8>) {
+        let parts =
+            || std::iter::once(comm.data.as_bytes()).chain(comm.buffers.iter().map(|b| &**b));
+        let head = Self {
+            kind: comm.kind.name(),
+            id: &comm.id,
+            target: &comm.target,
+            metadata: &comm.metadata,
+            parts: parts().map(<[u8]>::len).collect(),
+        };
+        (head, parts().flatten().copied().collect())
+    }
 }
 
 /// The head of a frame from the guest.
@@ -102,6 +140,38 @@ enum Head {
         mimes: Vec<(String, u64)>,
         #[serde(default)]
         metadata: Map<String, Value>,
+        #[serde(default)]
+        display: Option<String>,
+        #[serde(default)]
+        update: bool,
+    },
+    Clear {
+        cell: u64,
+        seq: u64,
+        wait: bool,
+    },
+    Comm {
+        cell: u64,
+        seq: u64,
+        kind: String,
+        id: String,
+        target: String,
+        #[serde(default)]
+        metadata: Map<String, Value>,
+        parts: Vec<u64>,
+    },
+    Input {
+        cell: u64,
+        seq: u64,
+        prompt: String,
+        password: bool,
+    },
+    Inspection {
+        found: bool,
+    },
+    Checked {
+        status: CheckedStatus,
+        indent: String,
     },
     Error {
         cell: u64,
@@ -129,6 +199,15 @@ enum Head {
     },
 }
 
+/// Whether code is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CheckedStatus {
+    Complete,
+    Incomplete,
+    Invalid,
+}
+
 /// How the guest says a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -149,6 +228,11 @@ pub(crate) enum FromGuest {
     Result { cell: u64, seq: u64, bundle: Bundle },
     Error { cell: u64, error: CellError },
     Done { cell: u64, status: Status, exit_code: i32, results_dropped: u64, results_too_large: u64 },
+    Clear { cell: u64, seq: u64, wait: bool },
+    Comm { cell: u64, seq: u64, comm: CommMessage },
+    Input { cell: u64, seq: u64, prompt: String, password: bool },
+    Inspection { text: Option<String> },
+    Checked { status: CheckedStatus, indent: String },
     Completions { start: u64, matches: Vec<String> },
     Refused { step: String, errno: i32 },
 }
@@ -210,10 +294,45 @@ pub(crate) fn decode(head: &[u8], body: &[u8]) -> Result<FromGuest, WireError> {
         Head::Forked {} => Ok(FromGuest::Forked),
         // The runner comes from this binary (`guest.rs`), so another version is no honest guest.
         Head::Hello { .. } => Err(WireError::Inconsistent),
-        Head::Result { cell, seq, main, mimes, metadata } => {
+        Head::Result { cell, seq, main, mimes, metadata, display, update } => {
             let payloads = payloads(mimes, body)?;
-            let bundle = Bundle { main, payloads, metadata: metadata_text(&metadata)? };
-            Ok(FromGuest::Result { cell, seq, bundle })
+            let display =
+                display.map(|id| bounded(id).map(|id| Display { id, update })).transpose()?;
+            let metadata = metadata_text(&metadata)?;
+            Ok(FromGuest::Result {
+                cell,
+                seq,
+                bundle: Bundle { main, payloads, metadata, display },
+            })
+        }
+        Head::Clear { cell, seq, wait } => Ok(FromGuest::Clear { cell, seq, wait }),
+        Head::Comm { cell, seq, kind, id, target, metadata, parts } => {
+            let kind = CommKind::from_name(&kind).ok_or(WireError::Inconsistent)?;
+            let mut parts = cut(&parts, body)?.into_iter();
+            let data = parts.next().ok_or(WireError::Inconsistent)?;
+            let data = String::from_utf8(data.to_vec()).map_err(|_| WireError::Inconsistent)?;
+            let comm = CommMessage {
+                kind,
+                id: bounded(id)?,
+                target: bounded(target)?,
+                data,
+                metadata: metadata_text(&metadata)?,
+                buffers: parts.map(<[u8]>::to_vec).collect(),
+            };
+            Ok(FromGuest::Comm { cell, seq, comm })
+        }
+        Head::Input { cell, seq, prompt, password } => {
+            Ok(FromGuest::Input { cell, seq, prompt, password })
+        }
+        Head::Inspection { found } => {
+            let text = found.then(|| String::from_utf8_lossy(body).into_owned());
+            Ok(FromGuest::Inspection { text })
+        }
+        Head::Checked { status, indent } => {
+            // It is put before a line of the user.
+            let is_space = indent.len() <= INDENT_MAX && indent.bytes().all(|byte| byte == b' ');
+            let checked = FromGuest::Checked { status, indent };
+            is_space.then_some(checked).ok_or(WireError::Inconsistent)
         }
         Head::Error { cell, name, value, traceback } => {
             Ok(FromGuest::Error { cell, error: CellError { name, value, traceback } })
@@ -244,6 +363,37 @@ fn things(list: Vec<(String, String)>) -> Result<Vec<LeftBehind>, WireError> {
     }
     let thing = |(kind, name): (String, String)| LeftBehind::of_guest(&kind, &name);
     list.into_iter().map(|entry| thing(entry).ok_or(WireError::Inconsistent)).collect()
+}
+
+/// The longest id of a display or a comm, and the longest name of a comm's target.
+// `DISPLAY_ID_CHARS_MAX` and `COMM_CHARS_MAX` in `guest/silica_guest/kernel.py` are less, in characters.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// The widest indentation of a line.
+const INDENT_MAX: usize = 1000;
+
+/// The most parts of a comm's message.
+const COMM_PARTS_MAX: usize = 256;
+
+/// Checks the length of a name.
+fn bounded(name: String) -> Result<String, WireError> {
+    if name.len() <= NAME_BYTES_MAX { Ok(name) } else { Err(WireError::Inconsistent) }
+}
+
+/// Cuts a body into parts of these lengths, which must fit it exactly.
+fn cut<'a>(lengths: &[u64], body: &'a [u8]) -> Result<Vec<&'a [u8]>, WireError> {
+    if lengths.len() > COMM_PARTS_MAX {
+        return Err(WireError::Inconsistent);
+    }
+    let mut rest = body;
+    let mut parts = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let length = usize::try_from(*length).map_err(|_| WireError::Inconsistent)?;
+        let (part, after) = rest.split_at_checked(length).ok_or(WireError::Inconsistent)?;
+        parts.push(part);
+        rest = after;
+    }
+    if rest.is_empty() { Ok(parts) } else { Err(WireError::Inconsistent) }
 }
 
 /// Cuts a body into the representations its head announces; they must fit it exactly.

@@ -35,7 +35,6 @@ pub(crate) trait Facade<S = App>: Dialect {
 #[derive(Clone, Debug)]
 pub(crate) enum Mount {
     /// Those whose path lies below a prefix such as `/openai`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "both facades have clients without a prefix"))]
     Prefix(&'static str),
     /// Those that carry a header with a value.
     Header { name: &'static str, value: &'static str },
@@ -103,8 +102,7 @@ impl Dispatch {
             (mount, guarded(state, context, facade, routes))
         });
         let mounted = mounted.collect();
-        let routes = otherwise.routes().method_not_allowed_fallback(wrong_method);
-        let otherwise = guarded(state, context, otherwise, routes);
+        let otherwise = one(state, context, otherwise);
         Self(Arc::new(Routers { mounted, otherwise }))
     }
 
@@ -137,6 +135,16 @@ impl Dispatch {
             Err(never) => match never {},
         }
     }
+}
+
+/// Returns the router of one facade, for requests that need no choice.
+pub(crate) fn one<S: Clone + Send + Sync + 'static>(
+    state: &S,
+    context: &GuardContext,
+    facade: Arc<dyn Facade<S>>,
+) -> Router {
+    let routes = facade.routes().method_not_allowed_fallback(wrong_method);
+    guarded(state, context, facade, routes)
 }
 
 /// Adds what every facade has: refusals of unknown routes, and the guard around all of it.

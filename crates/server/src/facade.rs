@@ -2,7 +2,9 @@
 //! the result in its own dialect.
 
 pub(crate) mod e2b;
+pub(crate) mod jupyter;
 pub(crate) mod limits;
+pub(crate) mod mcp;
 pub(crate) mod native;
 mod port_hosts;
 
@@ -18,5 +20,6 @@ pub(crate) fn all(port_domain: Option<PortDomain>) -> Vec<(Mount, Arc<dyn Facade
         (Mount::Hosts(domain), facade)
     });
     // First: under these host names nothing else answers.
-    hosts.into_iter().chain(e2b::services()).collect()
+    let facades = hosts.into_iter().chain(e2b::services());
+    facades.chain([mcp::service(), jupyter::service()]).collect()
 }

@@ -1,4 +1,4 @@
-//! The entry point of `tests/fuzz`: bodies and queries of requests.
+//! The entry points of `tests/fuzz`: bodies and queries of requests, and frames of WebSockets.
 //!
 //! Only there with the feature `fuzzing`; no other code may use it.
 
@@ -22,6 +22,7 @@ pub fn request(data: &[u8]) {
     body::<run::RunBody>(data);
     body::<cells::CellBody>(data);
     body::<cells::ExtendCellBody>(data);
+    body::<cells::InputBody>(data);
     body::<commands::CommandBody>(data);
     body::<commands::SignalBody>(data);
     body::<files::DirectoryBody>(data);
@@ -29,6 +30,7 @@ pub fn request(data: &[u8]) {
     body::<files::LinkBody>(data);
     body::<keys::CreateKeyBody>(data);
     body::<kernels::CreateKernelBody>(data);
+    body::<kernels::QuestionBody>(data);
     body::<interpret::PromptBody>(data);
     body::<interpret::InterpretBody>(data);
     limits(data);
@@ -40,6 +42,11 @@ pub fn request(data: &[u8]) {
     let key = LinkKey::random().expect("there is randomness");
     let opened = key.open(text, Timestamp::from_micros(0));
     assert!(opened.is_none(), "{text:?} opens a link without a valid seal");
+}
+
+/// Reads bytes as a frame of a Jupyter client, in both framings.
+pub fn kernel_message(data: &[u8]) {
+    crate::facade::jupyter::framing::fuzz(data);
 }
 
 fn body<T: DeserializeOwned>(data: &[u8]) {

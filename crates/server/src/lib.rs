@@ -10,6 +10,7 @@ mod facade;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod http;
+mod in_process;
 mod links;
 mod metrics;
 mod ports;
@@ -22,6 +23,7 @@ pub use facade::native::wire::{EngineRun, check_report, interpretation, run_repo
 pub use http::listen::{ListenError, Server, Tls};
 pub use http::problem::{Code, Problem};
 pub use http::startup::Startup;
+pub use in_process::InProcessApi;
 pub use prompt_sandbox::{
     ConversationSandbox, Prompt, PromptError, PromptSandbox, PromptSandboxes, Prompts,
 };

@@ -276,7 +276,11 @@ fn prompt_event(event: LogEvent) -> Option<PromptEvent> {
         LogEvent::Result(bundle) => Some(PromptEvent::Result(bundle)),
         LogEvent::Error(error) => Some(PromptEvent::Error(error)),
         LogEvent::Approval(approval) => Some(PromptEvent::Approval(approval.id.to_string())),
-        LogEvent::Start | LogEvent::Done => None,
+        LogEvent::Start
+        | LogEvent::Input { .. }
+        | LogEvent::Clear { .. }
+        | LogEvent::Comm(_)
+        | LogEvent::Done => None,
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) use output::LogWriter;
 /// The most controls that wait for a cell: an interrupt, a kill and a few extensions.
 const CONTROLS_MAX: usize = 8;
 
+/// The longest line of input.
+const INPUT_BYTES_MAX: usize = 64 * 1024;
+
 /// A request to run code.
 #[derive(Clone, Debug)]
 pub struct CellRequest {
@@ -301,6 +304,15 @@ impl Cell {
     /// Raises `KeyboardInterrupt` in this cell, and in no other.
     pub fn interrupt(&self) -> Result<(), SessionError> {
         self.control(Control::Interrupt)
+    }
+
+    /// Gives the code a line that it has asked for. One that it did not ask for is dropped.
+    pub fn input(&self, line: String) -> Result<(), SessionError> {
+        if line.len() > INPUT_BYTES_MAX {
+            let message = format!("a line of input must have at most {INPUT_BYTES_MAX} bytes");
+            return Err(SessionError::Bad(message));
+        }
+        self.control(Control::Input(line))
     }
 
     /// Returns a guard that interrupts this cell when it is dropped, for a client that may leave.

@@ -89,6 +89,9 @@ pub enum SessionError {
     /// The sandbox has as many watches as it may.
     #[error("a sandbox may have at most {0} watches of directories")]
     TooManyWatches(usize),
+    /// As many questions as may be wait for the kernel.
+    #[error("at most {0} questions may wait for a kernel; try again later")]
+    TooManyQuestions(usize),
     /// There is no such watcher.
     #[error("there is no watcher {0} in this sandbox")]
     NoWatcher(String),

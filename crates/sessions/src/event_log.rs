@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use silica_domain::{Bundle, CellError};
+use silica_domain::{Bundle, CellError, CommMessage};
 use silica_store::approvals::ApprovalRecord;
 use tokio::sync::Notify;
 
@@ -54,6 +54,20 @@ pub enum LogEvent {
     Result(Arc<Bundle>),
     /// The exception that ends a cell.
     Error(Arc<CellError>),
+    /// The code waits for a line. [`Cell::input`](crate::Cell::input) answers.
+    Input {
+        /// What it asks.
+        prompt: Arc<str>,
+        /// Whether the line must not be shown.
+        password: bool,
+    },
+    /// What was shown before is to be removed.
+    Clear {
+        /// Whether to wait until something else is shown.
+        wait: bool,
+    },
+    /// A message of a comm.
+    Comm(Arc<CommMessage>),
     /// The cell or command has ended. This is the last event.
     Done,
 }
@@ -87,7 +101,13 @@ impl LogEvent {
                 Self::Error(error) => {
                     error.value.len() + error.traceback.iter().map(String::len).sum::<usize>()
                 }
-                Self::Approval(_) | Self::Start | Self::Result(_) | Self::Done => 0,
+                Self::Input { prompt, .. } => prompt.len(),
+                Self::Comm(comm) => usize::try_from(comm.bytes()).unwrap_or(usize::MAX),
+                Self::Approval(_)
+                | Self::Start
+                | Self::Result(_)
+                | Self::Clear { .. }
+                | Self::Done => 0,
             }
     }
 }

@@ -3,6 +3,7 @@
 //! When the interpreter is lost, a new one replaces it, and the cell that lost it reports that.
 
 mod lifecycle;
+mod question;
 mod task;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use silica_engine::{Branch, Carried, CellSetup, Control, Engine, Kernel, Setup};
 use silica_store::Timestamp;
 use silica_store::audit::Ticket;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::cell::Cell;
 use crate::error::SessionError;
@@ -21,6 +22,7 @@ use crate::fairness::QueueSlot;
 use crate::marks::Mark;
 use crate::session::Session;
 
+use question::Question;
 use task::{KernelTask, is_set};
 
 /// Whether a kernel runs a cell.
@@ -95,6 +97,7 @@ enum Message {
     Undo(UndoJob),
     Branch(Box<BranchJob>),
     Restart,
+    Ask(Question),
 }
 
 /// Controls the task of a kernel.
@@ -115,6 +118,8 @@ pub(crate) struct KernelHandle {
     cells_begun: AtomicU64,
     /// Counts restarts. Waiters are also notified of a restart that failed.
     restarts: watch::Sender<u64>,
+    /// Bounds the questions that wait.
+    questions: Semaphore,
 }
 
 impl KernelHandle {
@@ -138,6 +143,7 @@ impl KernelHandle {
             cells_run: 0.into(),
             cells_begun: cells_begun.into(),
             restarts: watch::Sender::new(0),
+            questions: Semaphore::new(question::QUESTIONS_MAX),
         });
         let task = KernelTask {
             session: Arc::clone(session),
@@ -183,9 +189,10 @@ impl KernelHandle {
     pub(crate) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         match self.messages.send(Message::Run(Box::new(job))) {
             Err(SendError(Message::Run(job))) => Err(job),
-            Ok(()) | Err(SendError(Message::Restart | Message::Branch(_) | Message::Undo(_))) => {
-                Ok(())
-            }
+            Ok(())
+            | Err(SendError(
+                Message::Restart | Message::Branch(_) | Message::Undo(_) | Message::Ask(_),
+            )) => Ok(()),
         }
     }
 

@@ -55,5 +55,6 @@ pub use session::{
     ReadOnlyFiles, Session, SessionInfo, UsageSample,
 };
 pub use sessions::{Sessions, SessionsOptions};
+pub use silica_engine::{Completeness, Completions};
 pub use snapshots::SandboxSnapshot;
 pub use statistics::{CellObserver, Statistics};

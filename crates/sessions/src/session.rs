@@ -242,6 +242,11 @@ impl Session {
         self.sandbox.containment()
     }
 
+    /// Returns the longest timeout of a cell.
+    pub fn timeout_max(&self) -> Duration {
+        self.terms.timeout_max
+    }
+
     /// Returns the most bytes its files may hold.
     pub fn disk_bytes(&self) -> u64 {
         self.terms.limits.disk_bytes

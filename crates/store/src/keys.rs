@@ -42,6 +42,8 @@ pub struct KeyRecord {
     pub admin: bool,
     /// Whether it may decide about approvals.
     pub approve: bool,
+    /// Whether it opens the Jupyter facade and nothing else; only then may it be in a path.
+    pub jupyter: bool,
     /// Its own limits, as JSON of the server's; `None` for the server's defaults.
     pub limits: Option<String>,
     /// When it was made.
@@ -59,6 +61,8 @@ pub struct NewKey {
     pub admin: bool,
     /// Whether it may decide about approvals.
     pub approve: bool,
+    /// Whether it opens the Jupyter facade and nothing else; only then may it be in a path.
+    pub jupyter: bool,
     /// Its own limits, as JSON of the server's; `None` for the server's defaults.
     pub limits: Option<String>,
 }
@@ -124,6 +128,7 @@ impl<'store> Keys<'store> {
             name: new.name.0,
             admin: new.admin,
             approve: new.approve,
+            jupyter: new.jupyter,
             limits: new.limits,
             created_at: self.store.now(),
             revoked_at: None,
@@ -137,6 +142,7 @@ impl<'store> Keys<'store> {
                     .with("name", &record.name)
                     .with("admin", if record.admin { "true" } else { "false" })
                     .with("approve", if record.approve { "true" } else { "false" });
+                let note = if record.jupyter { note.with("jupyter", "true") } else { note };
                 append_note(connection, chain, record.created_at, &note)?;
                 Ok((record, secret))
             },
@@ -210,17 +216,17 @@ impl<'store> Keys<'store> {
     }
 }
 
-const COLUMNS: &str = "id, name, admin, approve, limits, created_at, revoked_at, digest";
+const COLUMNS: &str = "id, name, admin, approve, jupyter, limits, created_at, revoked_at, digest";
 
 fn insert(connection: &Connection, record: &KeyRecord, digest: &Digest) -> Result<(), Failure> {
     let count: i64 = connection.query_row("SELECT count(*) FROM key", [], |row| row.get(0))?;
     StoreError::check_size("the number of keys", count as usize + 1, KEYS_MAX)?;
-    let KeyRecord { id, name, admin, approve, limits, created_at, revoked_at } = record;
+    let KeyRecord { id, name, admin, approve, jupyter, limits, created_at, revoked_at } = record;
     let inserted = connection
         .prepare_cached(&format!(
-            "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+            "INSERT INTO key ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
         ))?
-        .execute(params![id, name, admin, approve, limits, created_at, revoked_at, digest])
+        .execute(params![id, name, admin, approve, jupyter, limits, created_at, revoked_at, digest])
         .map_err(Failure::from);
     if inserted.as_ref().is_err_and(Failure::is_conflict) {
         return Err(StoreError::Duplicate { id: id.to_string() }.into());
@@ -265,6 +271,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
         name: row.get("name")?,
         admin: row.get("admin")?,
         approve: row.get("approve")?,
+        jupyter: row.get("jupyter")?,
         limits: row.get("limits")?,
         created_at: row.get("created_at")?,
         revoked_at: row.get("revoked_at")?,

@@ -14,11 +14,12 @@ use crate::file::StorePaths;
 const APPLICATION_ID: i64 = 0x536c_6361;
 
 /// The steps from version 0, an empty file, to the current one.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 /// Brings the tables up to date, in one transaction.

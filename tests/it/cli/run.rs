@@ -324,6 +324,7 @@ fn help_of_the_binary() {
               check        Read code and tell what a policy makes of it, without running it
               ask          Ask in plain words: a model writes code, the code runs, the answer comes back
               chat         Ask again and again: variables and files stay
+              mcp          Run code for a client of the Model Context Protocol, on standard input and output
               serve        Serve sandboxes over HTTP, with keys, quotas and an audit log
               init         Write a configuration, a key and a template, and print the lines to copy
               status       Tell whether a server is up, ready and busy

@@ -330,3 +330,21 @@ fn refused_and_abandoned_runs_leave_no_sandbox() {
     drop(connection);
     assert!(eventually(TIMEOUT, || sandboxes() == 0), "{} are left", sandboxes());
 }
+
+#[test]
+fn code_asks_for_input_only_if_it_may() {
+    let server = TestServer::new();
+    let sandbox = server.sandbox();
+    let body = json!({"code": "print('hi', input('name? '))", "input": true, "background": true});
+    let cell = sandbox.client.post(&sandbox.at("/cells"), &body).expect(202).json();
+    let at = format!("/cells/{}", cell["id"].as_str().unwrap());
+    // A line that comes before the question is dropped, so it is sent until the cell has ended.
+    let line = json!({"value": "bob"});
+    let taken = eventually(TIMEOUT, || {
+        sandbox.client.post(&sandbox.at(&format!("{at}/input")), &line).status == 409
+    });
+    assert!(taken, "the code did not get its line");
+    let cell = sandbox.get(&format!("{at}?wait=30")).expect(200).json();
+    assert_eq!(cell["stdout"], "hi bob\n");
+    assert_eq!(sandbox.run("input()")["error"]["name"], "EOFError");
+}

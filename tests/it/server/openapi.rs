@@ -246,6 +246,12 @@ fn kernels_and_cells(caller: &mut Caller) {
     caller.want(200, "getKernel", "", "");
     caller.want(200, "restartKernel", "", "");
     caller.want(204, "interruptKernel", "", "");
+    let found = caller.json(200, "completeCode", &json!({"code": "import math; prin"}));
+    assert_eq!(found, json!({"matches": ["print"], "start": 13, "end": 17}));
+    let found = caller.json(200, "inspectName", &json!({"code": "print", "cursor": 2}));
+    assert!(found["text"].as_str().unwrap().contains("sep"), "{found}");
+    let checked = caller.json(200, "checkCode", &json!({"code": "if True:"}));
+    assert_eq!(checked, json!({"state": "incomplete", "indent": "    "}));
     caller.want(204, "deleteKernel", "", "");
     let code = "import sys; print('x'); print('y', file=sys.stderr); open('n', 'w').close(); 7";
     let cell = caller.json(200, "createCell", &json!({"code": code, "kernel": "k1"}));
@@ -255,6 +261,7 @@ fn kernels_and_cells(caller: &mut Caller) {
     let cell = caller.json(202, "createCell", &cell);
     caller.name("cell", cell["id"].as_str().unwrap());
     caller.json(200, "extendCell", &json!({"seconds": 5}));
+    caller.want(204, "answerCell", "", &json!({"value": "unasked"}).to_string());
     caller.want(204, "interruptCell", "", "");
     let cell = caller.want(200, "getCell", "?wait=60", "").json();
     assert_eq!(cell["outcome"], "interrupted");

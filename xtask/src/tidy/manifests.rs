@@ -33,6 +33,7 @@ const DIRECTIONS: [Direction; 12] = [
         ours: &["silica-domain", "silica-jail", "silica-templates"],
         others: None,
     },
+    Direction { manifest: "crates/mcp/Cargo.toml", ours: &[], others: None },
     Direction { manifest: "crates/store/Cargo.toml", ours: &["silica-domain"], others: None },
     Direction {
         manifest: "crates/sessions/Cargo.toml",
@@ -51,6 +52,7 @@ const DIRECTIONS: [Direction; 12] = [
             "silica-egress",
             "silica-engine",
             "silica-interpret",
+            "silica-mcp",
             "silica-policy",
             "silica-sessions",
             "silica-store",
@@ -64,6 +66,7 @@ const DIRECTIONS: [Direction; 12] = [
             "silica-egress",
             "silica-engine",
             "silica-interpret",
+            "silica-mcp",
             "silica-policy",
             "silica-store",
             "silica-sessions",

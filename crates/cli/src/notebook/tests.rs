@@ -76,6 +76,7 @@ fn hostile_output_stays_in_its_place() {
             payload("a\"b", b"x"),
         ],
         metadata: "[1]".to_owned(),
+        display: None,
     });
     outputs.error(&CellError {
         name: "E\"".to_owned(),

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use silica_domain::{Bundle, CellError, Payload};
 use silica_engine::{CellSetup, Control, GuestPath, Watcher};
+use silica_mcp::{EventReader, ServerEvent};
 use tokio::sync::mpsc;
 
-use super::events::{CellEvent, EventReader};
 use super::network::Refusals;
 use super::{CellEnding, CellSummary, WorkspaceOptions, input_parts};
 use crate::client::Client;
@@ -83,7 +83,7 @@ impl RemoteWorkspace {
                 }
                 Some(control) = controls.recv() => self.control(control, &cell, state).await,
             }
-            while let Some(CellEvent { name, data }) = reader.next()? {
+            while let Some(ServerEvent { name, data }) = reader.next_event()? {
                 match name.as_str() {
                     "start" => state = CellState::Running,
                     "stdout" => watcher.stdout(&output(&data)),
@@ -148,7 +148,7 @@ impl RemoteWorkspace {
                 self.client.post(&path, "").await
             }
             (Control::Kill, CellState::Waiting) => self.client.delete(&self.path).await,
-            (Control::Extend(_), _) => return,
+            (Control::Extend(_) | Control::Input(_), _) => return,
         };
     }
 
@@ -271,7 +271,7 @@ fn bundle(data: &Value) -> Bundle {
         Value::Object(fields) if !fields.is_empty() => data["metadata"].to_string(),
         _ => String::new(),
     };
-    Bundle { main: data["main"] == true, payloads: payloads.collect(), metadata }
+    Bundle { main: data["main"] == true, payloads: payloads.collect(), metadata, display: None }
 }
 
 fn error(data: &Value) -> CellError {

@@ -32,6 +32,6 @@ fn text_is_distinguished_from_bytes_by_type() {
 fn all_that_is_held_is_counted() {
     let payload = |data: &[u8]| Payload { mime: "a/b".into(), data: data.into() };
     let payloads = vec![payload(b"123"), payload(b"45")];
-    let bundle = Bundle { main: true, payloads, metadata: "{}".into() };
+    let bundle = Bundle { main: true, payloads, metadata: "{}".into(), display: None };
     assert_eq!(bundle.bytes(), 7);
 }

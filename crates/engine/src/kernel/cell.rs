@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::{CellReport, Control, INT, KILL, Kernel, KernelError, Watcher, read_waiting};
 use crate::output::HeadTail;
 use crate::tier::Life;
-use crate::wire::{FromGuest, Status, ToGuest, WireError};
+use crate::wire::{CommHead, FromGuest, Status, ToGuest, WireError};
 
 /// How long interrupted code may take to stop before it is killed.
 // CPython runs signal handlers between two instructions of bytecode. A long call in C, or code that
@@ -66,6 +66,8 @@ struct Cell<'a> {
     stderr: HeadTail,
     buffer: Vec<u8>,
     interrupt_on_hello: bool,
+    /// Whether the code waits for a line.
+    asks: bool,
     error: Option<CellError>,
     results: Vec<Arc<Bundle>>,
     result_bytes: u64,
@@ -109,6 +111,7 @@ pub(super) async fn run(
         stderr: HeadTail::new(limits.output_bytes),
         buffer: Vec::new(),
         interrupt_on_hello: false,
+        asks: false,
         error: None,
         results: Vec::new(),
         result_bytes: 0,
@@ -118,6 +121,7 @@ pub(super) async fn run(
     kernel.frames.allow_bodies(limits.result_bytes + BODY_SLACK_BYTES);
     let (results_max, result_bytes_max) = (limits.results, limits.result_bytes);
     let setup = std::mem::take(&mut kernel.next_cell_setup);
+    let (comm, body) = setup.comm.as_deref().map(CommHead::new).unzip();
     let head = ToGuest::Run {
         cell: id,
         results_max,
@@ -125,9 +129,12 @@ pub(super) async fn run(
         env: &setup.environment,
         name: setup.filename.as_deref(),
         argv: setup.arguments.as_deref(),
+        input: setup.input.then_some(true),
+        comm,
     };
+    let body = body.as_deref().unwrap_or(code.as_bytes());
     // A send that failed does not say why. `ended` finds out whether the interpreter has died.
-    let end = match kernel.send(&head, code.as_bytes()).await {
+    let end = match kernel.send(&head, body).await {
         Ok(()) => drive(kernel, &mut cell, controls).await,
         Err(_) => ended(kernel, &mut cell).await,
     };
@@ -172,6 +179,7 @@ async fn drive(
                 Some(Control::Interrupt) => cell.interrupt(kernel).await,
                 Some(Control::Kill) => return End::Killed(Outcome::Interrupted),
                 Some(Control::Extend(time)) => cell.deadline += time,
+                Some(Control::Input(line)) => cell.answer(kernel, &line).await,
                 None => controlled = false,
             },
             () = tokio::time::sleep_until(timer.into()) => {
@@ -194,10 +202,23 @@ async fn on_frame(
             // printed before is in the pipes by now (docs/design/order.md).
             cell.drain(kernel);
             cell.keep(bundle);
-            match kernel.send(&ToGuest::Ack { seq }, &[]).await {
-                Ok(()) => None,
-                Err(_) => Some(End::Disconnected),
-            }
+            acknowledge(kernel, seq).await
+        }
+        Ok(FromGuest::Clear { cell: id, seq, wait }) if id == cell.id => {
+            cell.drain(kernel);
+            cell.watcher.clear(wait);
+            acknowledge(kernel, seq).await
+        }
+        Ok(FromGuest::Comm { cell: id, seq, comm }) if id == cell.id => {
+            cell.drain(kernel);
+            cell.watcher.comm(comm);
+            acknowledge(kernel, seq).await
+        }
+        Ok(FromGuest::Input { cell: id, seq, prompt, password }) if id == cell.id => {
+            cell.drain(kernel);
+            cell.asks = true;
+            cell.watcher.input(prompt, password);
+            acknowledge(kernel, seq).await
         }
         Ok(FromGuest::Error { cell: id, error }) if id == cell.id => {
             cell.drain(kernel);
@@ -225,6 +246,12 @@ async fn on_frame(
         // writes to the socket. What follows cannot be in step, so the interpreter ends.
         Ok(_) | Err(_) => Some(End::Disconnected),
     }
+}
+
+/// Lets the guest go on after a frame for which it waits.
+async fn acknowledge(kernel: &mut Kernel, seq: u64) -> Option<End> {
+    let sent = kernel.send(&ToGuest::Ack { seq }, &[]).await;
+    sent.is_err().then_some(End::Disconnected)
 }
 
 /// Returns how a cell ended whose control socket has closed: the interpreter ended, or the code
@@ -269,6 +296,14 @@ impl Cell<'_> {
         match self.stopping {
             Some((_, kill_at)) => kill_at,
             None => self.deadline.min(self.next_cpu_check),
+        }
+    }
+
+    /// Gives the code the line that it waits for; drops one that it did not ask for.
+    async fn answer(&mut self, kernel: &mut Kernel, line: &str) {
+        if std::mem::take(&mut self.asks) {
+            // A guest that does not read is dealt with by the deadline.
+            let _ = kernel.send(&ToGuest::Input { cell: self.id }, line.as_bytes()).await;
         }
     }
 

@@ -43,7 +43,7 @@ async fn frames_follow_each_other() {
         results_too_large: 0,
     };
     let metadata = r#"{"image/png":{"width":5}}"#.to_owned();
-    let bundle = Bundle { main: true, payloads, metadata };
+    let bundle = Bundle { main: true, payloads, metadata, display: None };
     let result = FromGuest::Result { cell: 1, seq: 0, bundle };
     assert_eq!(frames, [FromGuest::Hello { left_behind: Vec::new() }, result, done]);
 }
@@ -96,6 +96,52 @@ async fn garbage_is_an_error_and_nothing_else() {
             ),
         ),
         ("deep nesting", frame(&"[".repeat(10_000), b"")),
+    ];
+    for (name, bytes) in cases {
+        let (frames, end) = read_all(bytes).await;
+        assert_eq!(frames, [], "{name}");
+        assert!(!matches!(end, WireError::Closed(_)), "{name}: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_about_comms_and_questions_is_an_error_too() {
+    let cases: &[(&str, Vec<u8>)] = &[
+        (
+            "comm of an unknown kind",
+            frame(
+                r#"{"type":"comm","cell":1,"seq":0,"kind":"x","id":"a","target":"","parts":[2]}"#,
+                b"{}",
+            ),
+        ),
+        (
+            "comm with lengths beyond the body",
+            frame(
+                r#"{"type":"comm","cell":1,"seq":0,"kind":"open","id":"a","target":"","parts":[2,9]}"#,
+                b"{}x",
+            ),
+        ),
+        (
+            "comm without data",
+            frame(
+                r#"{"type":"comm","cell":1,"seq":0,"kind":"open","id":"a","target":"","parts":[]}"#,
+                b"",
+            ),
+        ),
+        (
+            "indentation that is no white space",
+            frame(r#"{"type":"checked","status":"incomplete","indent":"rm"}"#, b""),
+        ),
+        (
+            "display id too long",
+            frame(
+                &format!(
+                    r#"{{"type":"result","cell":1,"seq":0,"main":true,"mimes":[],"display":"{}"}}"#,
+                    "x".repeat(NAME_BYTES_MAX + 1)
+                ),
+                b"",
+            ),
+        ),
     ];
     for (name, bytes) in cases {
         let (frames, end) = read_all(bytes).await;
@@ -184,4 +230,36 @@ fn what_is_left_behind_is_of_known_kinds_and_bounded() {
         assert!(decoded(kind, &[("pipe", "a"); LEFT_BEHIND_MAX]).is_some());
         assert_eq!(decoded(kind, &[("pipe", "a"); LEFT_BEHIND_MAX + 1]), None);
     }
+}
+
+#[tokio::test]
+async fn frames_of_questions_updates_and_comms_are_read() {
+    let mut bytes = frame(
+        r#"{"type":"comm","cell":1,"seq":1,"kind":"message","id":"a","target":"t","metadata":{"m":1},"parts":[2,1]}"#,
+        b"{}x",
+    );
+    bytes.extend(frame(r#"{"type":"clear","cell":1,"seq":2,"wait":true}"#, b""));
+    bytes.extend(frame(r#"{"type":"input","cell":1,"seq":3,"prompt":"?","password":false}"#, b""));
+    bytes.extend(frame(r#"{"type":"checked","status":"incomplete","indent":"  "}"#, b""));
+    bytes.extend(frame(r#"{"type":"inspection","found":true}"#, b"text"));
+    bytes.extend(frame(r#"{"type":"inspection","found":false}"#, b""));
+    let (frames, end) = read_all(&bytes).await;
+    assert!(matches!(end, WireError::Closed(_)), "{end}");
+    let comm = CommMessage {
+        kind: CommKind::Message,
+        id: "a".to_owned(),
+        target: "t".to_owned(),
+        data: "{}".to_owned(),
+        metadata: r#"{"m":1}"#.to_owned(),
+        buffers: vec![b"x".to_vec()],
+    };
+    let expected = [
+        FromGuest::Comm { cell: 1, seq: 1, comm },
+        FromGuest::Clear { cell: 1, seq: 2, wait: true },
+        FromGuest::Input { cell: 1, seq: 3, prompt: "?".to_owned(), password: false },
+        FromGuest::Checked { status: CheckedStatus::Incomplete, indent: "  ".to_owned() },
+        FromGuest::Inspection { text: Some("text".to_owned()) },
+        FromGuest::Inspection { text: None },
+    ];
+    assert_eq!(frames, expected);
 }

@@ -105,6 +105,9 @@ routes! {
     delete "/v1/sandboxes/{sandbox}/kernels/{kernel}" => kernels::delete;
     post "/v1/sandboxes/{sandbox}/kernels/{kernel}/interrupt" => kernels::interrupt;
     post "/v1/sandboxes/{sandbox}/kernels/{kernel}/restart" => kernels::restart;
+    post "/v1/sandboxes/{sandbox}/kernels/{kernel}/complete" => kernels::complete;
+    post "/v1/sandboxes/{sandbox}/kernels/{kernel}/inspect" => kernels::inspect;
+    post "/v1/sandboxes/{sandbox}/kernels/{kernel}/check" => kernels::check;
 
     get "/v1/sandboxes/{sandbox}/cells" => cells::list;
     post "/v1/sandboxes/{sandbox}/cells" => cells::create;
@@ -112,6 +115,7 @@ routes! {
     get "/v1/sandboxes/{sandbox}/cells/{cell}/events" => cells::events;
     post "/v1/sandboxes/{sandbox}/cells/{cell}/interrupt" => cells::interrupt;
     post "/v1/sandboxes/{sandbox}/cells/{cell}/extend" => cells::extend;
+    post "/v1/sandboxes/{sandbox}/cells/{cell}/input" => cells::input;
 
     get "/v1/sandboxes/{sandbox}/commands" => commands::list;
     post "/v1/sandboxes/{sandbox}/commands" => commands::create;

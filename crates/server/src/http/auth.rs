@@ -74,24 +74,58 @@ async fn find_key(app: &App, secret: &str) -> Result<KeyMatch, Problem> {
     }
 }
 
+/// Refuses a request without a valid key.
+pub(crate) fn refuse_key(reason: &str) -> Problem {
+    tracing::info!(reason, "a request without a valid key");
+    let words = "a valid key is required, in X-API-Key or Authorization: Bearer";
+    Problem::new(Code::Unauthorized, words)
+}
+
+/// Which keys a request may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKinds {
+    /// Those that open everything of their owner.
+    General,
+    /// Those and the ones for Jupyter.
+    GeneralOrJupyter,
+    /// Only the ones for Jupyter: where others can read it along, such as in a path.
+    Jupyter,
+}
+
+impl KeyKinds {
+    fn contains(self, jupyter: bool) -> bool {
+        match self {
+            Self::General => !jupyter,
+            Self::GeneralOrJupyter => true,
+            Self::Jupyter => jupyter,
+        }
+    }
+}
+
 /// Returns the caller of a request. Wrong, revoked and missing keys are refused alike.
 pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Caller, Problem> {
-    let refused = |reason: &str| {
-        tracing::info!(reason, "a request without a valid key");
-        let words = "a valid key is required, in X-API-Key or Authorization: Bearer";
-        Problem::new(Code::Unauthorized, words)
+    let key = presented(&parts.headers).ok_or_else(|| refuse_key("missing"))?;
+    caller_of(app, &parts.extensions, key, KeyKinds::General).await
+}
+
+/// Returns the holder of a key that a request shows, wherever it does. Counts the request.
+pub(crate) async fn caller_of(
+    app: &App,
+    extensions: &Extensions,
+    secret: &str,
+    kinds: KeyKinds,
+) -> Result<Caller, Problem> {
+    let record = match find_key(app, secret).await? {
+        KeyMatch::Active(record) if kinds.contains(record.jupyter) => record,
+        KeyMatch::Active(_) => return Err(refuse_key("of another kind")),
+        KeyMatch::Revoked(_) => return Err(refuse_key("revoked")),
+        KeyMatch::Unseen(_) | KeyMatch::Unknown => return Err(refuse_key("unknown")),
     };
-    let key = presented(&parts.headers).ok_or_else(|| refused("missing"))?;
-    let record = match find_key(app, key).await? {
-        KeyMatch::Active(record) => record,
-        KeyMatch::Revoked(_) => return Err(refused("revoked")),
-        KeyMatch::Unseen(_) | KeyMatch::Unknown => return Err(refused("unknown")),
-    };
-    log_key(&parts.extensions, &record.name);
+    log_key(extensions, &record.name);
     let tenant = Tenant::from(&record.id);
     let admin = record.admin;
     let approve = record.approve || admin;
-    admit(app, &parts.extensions, &tenant).await?;
+    admit(app, extensions, &tenant).await?;
     Ok(Caller { tenant, admin, approve })
 }
 

@@ -23,6 +23,12 @@ pub(crate) trait Dialect: Debug + Send + Sync + 'static {
     fn pages(&self) -> Pages {
         Pages::Refused
     }
+
+    /// Returns whether requests may name this server's own address as their origin, as some clients do
+    /// that are no browsers.
+    fn own_origin(&self) -> OwnOrigin {
+        OwnOrigin::Refused
+    }
 }
 
 /// Which web pages may make requests to a facade.
@@ -32,6 +38,13 @@ pub(crate) enum Pages {
     Refused,
     /// Those that it serves itself, under host names that it checks itself.
     Own,
+}
+
+/// Whether requests may name this server's own address as their origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnOrigin {
+    Allowed,
+    Refused,
 }
 
 /// Marks an error response that is complete: the guard does not render it again.

@@ -10,14 +10,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
 use crate::app::AppOptions;
-use crate::http::dialect::{Complete, Dialect, Pages};
+use crate::http::dialect::{Complete, Dialect, OwnOrigin, Pages};
 use crate::http::in_flight::InFlight;
 use crate::http::json::BodyMax;
 use crate::http::problem::{Code, Pending, Problem};
@@ -71,7 +71,7 @@ pub(crate) async fn guard(
     let request = request.map(returnable::drained);
     let span = tracing::info_span!("request", id, tenant = tracing::field::Empty);
     let checked = match dialect.pages() {
-        Pages::Refused => check_source(&options, &request),
+        Pages::Refused => check_source(&options, &request, dialect.own_origin()),
         Pages::Own => Ok(()),
     };
     let response = match checked {
@@ -146,11 +146,16 @@ fn render(response: Response, dialect: &dyn Dialect, id: &str) -> Response {
 }
 
 /// Refuses requests of web pages, and those to other host names.
-pub(crate) fn check_source(options: &AppOptions, request: &Request) -> Result<(), Problem> {
+pub(crate) fn check_source(
+    options: &AppOptions,
+    request: &Request,
+    own: OwnOrigin,
+) -> Result<(), Problem> {
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN) {
         let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
-        if !options.allowed_origins.iter().any(allowed) {
+        let is_own = own == OwnOrigin::Allowed && is_own_origin(options, headers, origin);
+        if !is_own && !options.allowed_origins.iter().any(allowed) {
             let words = "web pages of this origin may not use this server";
             return Err(Problem::new(Code::WrongOrigin, words));
         }
@@ -163,6 +168,19 @@ pub(crate) fn check_source(options: &AppOptions, request: &Request) -> Result<()
     let words =
         "the server does not answer to this host name; server.allowed_hosts lists those it does";
     Err(Problem::new(Code::WrongOrigin, words))
+}
+
+/// Returns whether an origin is this server: the address in its links, or the host that the request is for.
+/// The latter counts only if the operator says which hosts there are; any other name may be made to lead
+/// here by its owner.
+fn is_own_origin(options: &AppOptions, headers: &HeaderMap, origin: &HeaderValue) -> bool {
+    let Ok(origin) = origin.to_str() else { return false };
+    if origin == options.public_url.trim_end_matches('/') {
+        return true;
+    }
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    !options.allowed_hosts.is_empty() && authority.is_some() && authority == host
 }
 
 /// Returns the host name that a request is for, without its port. A request that names several, or one

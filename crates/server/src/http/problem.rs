@@ -208,6 +208,7 @@ impl From<SessionError> for Problem {
             | SessionError::TooManyWatches(_)
             | SessionError::TooManyWait(_)
             | SessionError::TooManySecrets(_)
+            | SessionError::TooManyQuestions(_)
             | SessionError::Refused(AdmissionError::Quota { .. }) => Code::QuotaExceeded,
             SessionError::Refused(AdmissionError::QueueFull { .. }) => Code::QueueFull,
             SessionError::Branch(error) => branch_code(error),

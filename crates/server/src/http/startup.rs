@@ -20,7 +20,7 @@ use super::problem::{Code, Problem};
 use crate::app::AppOptions;
 use crate::facade::native::wire::service::Alive;
 use crate::facade::{self, native::Native};
-use crate::http::dialect::Dialect;
+use crate::http::dialect::{Dialect, OwnOrigin};
 
 /// How long a request waits for the server to become ready.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ impl Startup {
     /// Answers a request to a server that is not ready, or returns the service once there is one.
     fn wait(&self, request: &Request) -> impl Future<Output = Result<Router, Response>> + Send {
         let dialect = dialect(request);
-        let checked = check_source(&self.0.options, request);
+        let checked = check_source(&self.0.options, request, OwnOrigin::Refused);
         let path = request.uri().path().to_owned();
         let startup = self.clone();
         async move {

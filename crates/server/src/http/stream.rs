@@ -171,7 +171,14 @@ pub(crate) fn is_long(read: &LogRead) -> bool {
         LogRead::Event(_, LogEvent::Error(error)) => {
             error.value.len() + error.traceback.iter().map(String::len).sum::<usize>()
         }
-        LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start | LogEvent::Done)
+        LogRead::Event(_, LogEvent::Comm(comm)) => {
+            usize::try_from(comm.bytes()).unwrap_or(usize::MAX)
+        }
+        LogRead::Event(_, LogEvent::Input { prompt, .. }) => prompt.len(),
+        LogRead::Event(
+            _,
+            LogEvent::Approval(_) | LogEvent::Start | LogEvent::Clear { .. } | LogEvent::Done,
+        )
         | LogRead::Gap(_) => 0,
     };
     bytes > CHUNK_BYTES

@@ -105,6 +105,7 @@ async fn wait(
                 Some(Control::Extend(more)) => {
                     parked.limits.extend_wall(more);
                 }
+                Some(Control::Input(_)) => {}
                 Some(Control::Interrupt | Control::Kill) | None => break WaitEnd::Withdrawn,
             },
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use silica_domain::{Bundle, CellError};
+use silica_domain::{Bundle, CellError, CommMessage};
 use silica_engine::{Decoder, Watcher};
 
 use crate::event_log::{EventLog, LogEvent, OutputText};
@@ -76,6 +76,18 @@ impl Watcher for LogWriter {
 
     fn error(&mut self, error: &CellError) {
         self.push(LogEvent::Error(Arc::new(error.clone())));
+    }
+
+    fn input(&mut self, prompt: String, is_password: bool) {
+        self.push(LogEvent::Input { prompt: prompt.into(), password: is_password });
+    }
+
+    fn clear(&mut self, wait: bool) {
+        self.push(LogEvent::Clear { wait });
+    }
+
+    fn comm(&mut self, comm: CommMessage) {
+        self.push(LogEvent::Comm(Arc::new(comm)));
     }
 
     fn may_keep(&mut self, bytes: u64) -> bool {

@@ -50,8 +50,10 @@ impl Session {
         let setup = request.setup;
         if review.needs_approval(&checked) {
             // They would change what runs without being part of what is approved.
-            if !setup.environment.is_empty() || setup.arguments.is_some() {
-                let message = "a cell that needs approval must have no env or arguments of its own";
+            let has_more = setup.arguments.is_some() || setup.comm.is_some();
+            if has_more || !setup.environment.is_empty() {
+                let message =
+                    "a cell that needs approval must have no env, arguments or comm of its own";
                 return Err(SessionError::Bad(message.to_owned()));
             }
             // A cell that waits for a person must not block the queue.
@@ -163,6 +165,12 @@ impl Session {
 fn check_setup(setup: &CellSetup) -> Result<(), SessionError> {
     check_environment(&setup.environment)?;
     check_arguments(setup.arguments.as_deref().unwrap_or_default())?;
+    if let Some(comm) = &setup.comm
+        && comm.bytes() > CODE_BYTES_MAX as u64
+    {
+        let message = format!("a message of a comm must have at most {CODE_BYTES_MAX} bytes");
+        return Err(SessionError::Bad(message));
+    }
     let is_name = |name: &String| {
         (1..=FILENAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
     };

@@ -8,6 +8,7 @@ use silica_engine::{BranchError, CellReport, Changes, Control, Kernel, Setup};
 use silica_store::audit::Ticket;
 use tokio::sync::{mpsc, watch};
 
+use super::question::Question;
 use super::{BranchJob, Job, KernelHandle, Message, UndoJob};
 use crate::busy_poll;
 use crate::cell::{Cell, CellEnd, KernelState, LogWriter, give_up, write_end};
@@ -64,6 +65,7 @@ impl KernelTask {
                         let _ = reply.send(self.set_back(&mark).await);
                     }
                     Some(Message::Restart) => self.try_replace().await,
+                    Some(Message::Ask(question)) => self.answer(question).await,
                     None => break,
                 },
                 () = idle_end => {
@@ -211,9 +213,28 @@ impl KernelTask {
                 biased;
                 control = controls.recv() => match control {
                     Some(Control::Extend(more)) => limits.extend_wall(more),
+                    // It has asked for nothing yet.
+                    Some(Control::Input(_)) => {}
                     Some(Control::Interrupt | Control::Kill) | None => return None,
                 },
                 permit = permit.as_mut() => return Some(permit),
+            }
+        }
+    }
+
+    /// Answers a question between two cells. A dropped sender is an answer that nobody waits for.
+    async fn answer(&mut self, question: Question) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let _executing = self.session.execute();
+        match question {
+            Question::Complete { code, answer } => {
+                let _ = answer.send(kernel.complete(&code).await);
+            }
+            Question::Inspect { code, cursor, detail, answer } => {
+                let _ = answer.send(kernel.inspect(&code, cursor, detail).await);
+            }
+            Question::IsComplete { code, answer } => {
+                let _ = answer.send(kernel.is_complete(&code).await);
             }
         }
     }

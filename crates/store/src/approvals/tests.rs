@@ -119,7 +119,7 @@ fn what_a_revoked_key_waits_for_has_expired() {
     let data = TestData::new();
     let (server, tool) = (data.open(), data.open());
     let name = KeyName::new("a").unwrap();
-    let key = NewKey { name, admin: false, approve: false, limits: None };
+    let key = NewKey { name, admin: false, approve: false, jupyter: false, limits: None };
     let (key, _) = server.keys().create(key).wait().unwrap();
     let id = ask(&server, new(key.id.as_str()));
     let others = ask(&server, new("other"));

@@ -10,7 +10,13 @@ use crate::testing::{TestData, eventually};
 use crate::{KeyId, Store, StoreError, Timestamp};
 
 fn new(name: &str) -> NewKey {
-    NewKey { name: KeyName::new(name).unwrap(), admin: false, approve: false, limits: None }
+    NewKey {
+        name: KeyName::new(name).unwrap(),
+        admin: false,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    }
 }
 
 /// Looks a secret up as the server does for a request that comes now.

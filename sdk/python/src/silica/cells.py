@@ -48,6 +48,10 @@ class Cell:
         """Raises `KeyboardInterrupt` in this cell and in no other; `Conflict` if it has ended."""
         self._client.ask(requests.interrupt_cell(self._sandbox, self.id))
 
+    def input(self, line: str) -> None:
+        """Gives the code a line that it has asked for by the event `Question`."""
+        self._client.ask(requests.answer_cell(self._sandbox, self.id, line))
+
     def extend(self, seconds: float) -> None:
         """Adds `seconds` to the time limit of the cell, up to the maximum of the server."""
         self._client.ask(requests.extend_cell(self._sandbox, self.id, seconds))

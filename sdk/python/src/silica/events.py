@@ -73,6 +73,15 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """The code waits for a line; `Cell.input` answers. A `password` must not be shown."""
+
+    id: int
+    prompt: str
+    password: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """The server dropped `events` events before this one, because no client read them in time."""
 
@@ -96,11 +105,11 @@ class Exited:
     result: CommandResult
 
 
-CellEvent = Union[Asked, Start, Stdout, Stderr, Shown, Raised, Gap, Done]
+CellEvent = Union[Asked, Start, Stdout, Stderr, Shown, Raised, Question, Gap, Done]
 CommandEvent = Union[Start, Stdout, Stderr, Gap, Exited]
 
 _OF_COMMANDS = frozenset({"start", "stdout", "stderr", "gap", "done"})
-_OF_CELLS = _OF_COMMANDS | {"approval", "result", "error"}
+_OF_CELLS = _OF_COMMANDS | {"approval", "result", "error", "input"}
 
 
 def cell_event(message: Message) -> CellEvent | None:
@@ -114,6 +123,8 @@ def cell_event(message: Message) -> CellEvent | None:
         return Shown(number, Result.parse(fields))
     if message.event == "error":
         return Raised(number, ErrorInfo.parse(fields))
+    if message.event == "input":
+        return Question(number, fields.text("prompt"), fields.flag("password", default=False))
     if message.event == "done":
         return Done(number, Execution.parse(fields))
     return _common(message.event, number, fields)

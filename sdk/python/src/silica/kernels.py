@@ -47,10 +47,17 @@ class Kernel:
         return self._client.carry_out(flows.run_code(self._sandbox, code, options, hooks))
 
     def start_code(
-        self, code: str, *, timeout: float | None = None, policy: str | None = None
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        policy: str | None = None,
+        input: bool | None = None,
     ) -> Cell:
         """Starts a cell in this kernel in the background, like `Sandbox.start_code`."""
-        call = requests.start_cell(self._sandbox, code, CellOptions(self.id, timeout, policy))
+        call = requests.start_cell(
+            self._sandbox, code, CellOptions(self.id, timeout, policy, input)
+        )
         return Cell(self._client, self._sandbox, self._client.ask(call).id)
 
     def info(self) -> KernelInfo:
@@ -64,6 +71,14 @@ class Kernel:
     def restart(self) -> None:
         """Replaces the interpreter with a new one: variables are lost, files are kept."""
         self._client.ask(requests.restart_kernel(self._sandbox, self.id))
+
+    def complete(self, code: str, cursor: int | None = None) -> list[str]:
+        """Returns the names that can follow code, or the part of it before `cursor`."""
+        return self._client.ask(requests.complete(self._sandbox, self.id, code, cursor))
+
+    def inspect(self, code: str, cursor: int | None = None, *, detail: int = 0) -> str | None:
+        """Returns what the name at `cursor` is, or None; with a `detail` of 1 its source, too."""
+        return self._client.ask(requests.inspect(self._sandbox, self.id, code, cursor, detail))
 
     def delete(self) -> None:
         """Ends the kernel."""

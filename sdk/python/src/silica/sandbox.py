@@ -181,10 +181,14 @@ class Sandbox:
         timeout: float | None = None,
         kernel: str | Kernel | None = None,
         policy: str | None = None,
+        input: bool | None = None,
     ) -> Cell:
-        """Starts a cell in the background; arguments are those of `run_code`."""
+        """Starts a cell in the background; arguments are those of `run_code`.
+
+        With `input` the code may ask for lines; see `Cell.input`.
+        """
         id = kernel.id if isinstance(kernel, Kernel) else kernel
-        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
+        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy, input))
         return self.cell(self._client.ask(call).id)
 
     def cell(self, id: str) -> Cell:

@@ -156,8 +156,17 @@ fn write(into: &mut dyn io::Write, entry: &LogRead) -> io::Result<()> {
             let words = format!("[{events} pieces of output were dropped]\n");
             output(into, "stderr", &OutputText::Utf8(words.into()))
         }
-        // E2B has no event for an approval; its clients wait. The others are the cell's.
-        LogRead::Event(_, LogEvent::Approval(_) | LogEvent::Start | LogEvent::Done) => Ok(()),
+        // E2B has no event for an approval; its clients wait. Start and end are the cell's, and nothing
+        // asks or has widgets there.
+        LogRead::Event(
+            _,
+            LogEvent::Approval(_)
+            | LogEvent::Start
+            | LogEvent::Input { .. }
+            | LogEvent::Clear { .. }
+            | LogEvent::Comm(_)
+            | LogEvent::Done,
+        ) => Ok(()),
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) struct CellBody {
     timeout_seconds: Option<f64>,
     /// `strict`, `data`, `open`, or the text of a policy file
     policy: Option<String>,
+    /// Let `input()` ask: the event `input` says what, and `POST …/input` answers
+    #[serde(default)]
+    input: bool,
     /// Respond at once, and let the cell be read later
     #[serde(default)]
     background: bool,
@@ -95,6 +98,7 @@ pub(crate) async fn create(
         env: environment,
         filename,
         arguments,
+        input,
         background,
         mark,
         on_disconnect,
@@ -103,7 +107,7 @@ pub(crate) async fn create(
     let arguments = arguments.map(|arguments| {
         std::iter::once(filename.clone().unwrap_or_default()).chain(arguments).collect()
     });
-    let setup = CellSetup { environment, filename, arguments };
+    let setup = CellSetup { environment, filename, arguments, input, comm: None };
     let request = CellRequest { code: code.into(), kernel, setup, timeout, policy };
     if mark {
         app.sessions.mark(&session).await?;
@@ -224,4 +228,24 @@ pub(crate) async fn extend(
     let cell = session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?;
     let total = cell.extend(seconds(body.seconds)?)?;
     Ok(Answer(CellExtended { timeout_seconds: total.as_secs_f64() }).into_response())
+}
+
+/// A line of input
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CellInput", extend("examples" = [{"value": "yes"}]))]
+pub(crate) struct InputBody {
+    /// The line, without its end
+    value: String,
+}
+
+/// `POST …/cells/{cell}/input`
+pub(crate) async fn input(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, cell)): Path<(String, String)>,
+    Json(body): Json<InputBody>,
+) -> Result<Response, Problem> {
+    session(&app, &caller, &id).await?.cell(CellId::parse(&cell)?)?.input(body.value)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

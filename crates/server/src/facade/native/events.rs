@@ -8,7 +8,9 @@ use silica_sessions::{Cell, Command, InterruptOnDrop, LogEvent, LogRead};
 
 use super::wire::approval::CellApproval;
 use super::wire::cell::{Bundle, CellError};
-use super::wire::event::{CellStarted, CommandStarted, GapEvent, OutputEvent};
+use super::wire::event::{
+    CellStarted, ClearEvent, CommEvent, CommandStarted, GapEvent, InputEvent, OutputEvent,
+};
 use super::wire::{self, Detail};
 use crate::http::stream::{EventSource, event};
 
@@ -65,6 +67,14 @@ fn write<S: Serialize, D: Serialize>(
         LogEvent::Stderr(text) => event(into, id, "stderr", &OutputEvent::from(text)),
         LogEvent::Result(bundle) => event(into, id, "result", &Bundle::from(bundle)),
         LogEvent::Error(error) => event(into, id, "error", &CellError::from(&**error)),
+        LogEvent::Input { prompt, password } => event(
+            into,
+            id,
+            "input",
+            &InputEvent { prompt: prompt.to_string(), password: *password },
+        ),
+        LogEvent::Clear { wait } => event(into, id, "clear", &ClearEvent { wait: *wait }),
+        LogEvent::Comm(comm) => event(into, id, "comm", &CommEvent::from(&**comm)),
         LogEvent::Done => event(into, id, "done", &done()),
     }
 }

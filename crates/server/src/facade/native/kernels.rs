@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::session;
+use super::wire::question::{CodeCheck, CompletionList, Inspection};
 use super::wire::sandbox::{Kernel, KernelList};
 use crate::app::App;
 use crate::http::auth::Caller;
@@ -92,4 +93,60 @@ pub(crate) async fn restart(
     let session = session(&app, &caller, &id).await?;
     session.restart_kernel(KernelId::parse(&kernel)?).await?;
     Ok(Answer(Kernel::from(&session.kernel_info(KernelId::parse(&kernel)?)?)).into_response())
+}
+
+/// Code, and a place in it
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CodeQuestion", extend("examples" = [{"code": "import math\nmath.s", "cursor": 18}]))]
+pub(crate) struct QuestionBody {
+    /// Python
+    code: String,
+    /// A position in characters; the end if left out
+    cursor: Option<usize>,
+    /// With `inspect`: 1 for the source, too
+    #[serde(default)]
+    detail: u8,
+}
+
+/// `POST …/kernels/{kernel}/complete`
+pub(crate) async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, kernel)): Path<(String, String)>,
+    Json(body): Json<QuestionBody>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let before: String = body.code.chars().take(body.cursor.unwrap_or(usize::MAX)).collect();
+    let found = session.complete(Some(KernelId::parse(&kernel)?), &before).await?;
+    let end = before.chars().count();
+    let start = found.start.min(end);
+    Ok(Answer(CompletionList { matches: found.matches, start, end }).into_response())
+}
+
+/// `POST …/kernels/{kernel}/inspect`
+pub(crate) async fn inspect(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, kernel)): Path<(String, String)>,
+    Json(body): Json<QuestionBody>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let kernel = Some(KernelId::parse(&kernel)?);
+    let cursor = body.cursor.unwrap_or(usize::MAX);
+    let text = session.inspect(kernel, &body.code, cursor, body.detail).await?;
+    Ok(Answer(Inspection { text }).into_response())
+}
+
+/// `POST …/kernels/{kernel}/check`
+pub(crate) async fn check(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, kernel)): Path<(String, String)>,
+    Json(body): Json<QuestionBody>,
+) -> Result<Response, Problem> {
+    let session = session(&app, &caller, &id).await?;
+    let kernel = Some(KernelId::parse(&kernel)?);
+    let checked = session.is_complete(kernel, &body.code).await?;
+    Ok(Answer(CodeCheck::from(checked)).into_response())
 }

@@ -60,7 +60,8 @@ pub(crate) async fn create(
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
     let ceiling = body.network.map(|network| KeyCeiling::parse(&network.mode, &network.allow));
     let limits = ceiling.transpose()?.map(|ceiling| ceiling.to_limits());
-    let new = NewKey { name, admin: body.admin, approve: body.approve, limits };
+    let CreateKeyBody { admin, approve, .. } = body;
+    let new = NewKey { name, admin, approve, jupyter: false, limits };
     let (record, secret) = app.sessions.keys().create(new).await?;
     let key = KeyCreated { record: (&record).into(), key: secret.reveal().clone() };
     Ok((StatusCode::CREATED, Answer(key)).into_response())

@@ -15,6 +15,7 @@ pub(crate) mod interpret;
 pub(crate) mod network;
 pub(crate) mod port;
 pub(crate) mod problem;
+pub(crate) mod question;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod service;

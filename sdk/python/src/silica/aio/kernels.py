@@ -47,10 +47,17 @@ class AsyncKernel:
         return await self._client.carry_out(flows.run_code(self._sandbox, code, options, hooks))
 
     async def start_code(
-        self, code: str, *, timeout: float | None = None, policy: str | None = None
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        policy: str | None = None,
+        input: bool | None = None,
     ) -> AsyncCell:
         """Starts a cell in this kernel in the background, like `AsyncSandbox.start_code`."""
-        call = requests.start_cell(self._sandbox, code, CellOptions(self.id, timeout, policy))
+        call = requests.start_cell(
+            self._sandbox, code, CellOptions(self.id, timeout, policy, input)
+        )
         return AsyncCell(self._client, self._sandbox, (await self._client.ask(call)).id)
 
     async def info(self) -> KernelInfo:
@@ -64,6 +71,16 @@ class AsyncKernel:
     async def restart(self) -> None:
         """Replaces the interpreter with a new one: variables are lost, files are kept."""
         await self._client.ask(requests.restart_kernel(self._sandbox, self.id))
+
+    async def complete(self, code: str, cursor: int | None = None) -> list[str]:
+        """Returns the names that can follow code, or the part of it before `cursor`."""
+        return await self._client.ask(requests.complete(self._sandbox, self.id, code, cursor))
+
+    async def inspect(self, code: str, cursor: int | None = None, *, detail: int = 0) -> str | None:
+        """Returns what the name at `cursor` is, or None; with a `detail` of 1 its source, too."""
+        return await self._client.ask(
+            requests.inspect(self._sandbox, self.id, code, cursor, detail)
+        )
 
     async def delete(self) -> None:
         """Ends the kernel."""

@@ -181,10 +181,14 @@ class AsyncSandbox:
         timeout: float | None = None,
         kernel: str | AsyncKernel | None = None,
         policy: str | None = None,
+        input: bool | None = None,
     ) -> AsyncCell:
-        """Starts a cell in the background; arguments are those of `run_code`."""
+        """Starts a cell in the background; arguments are those of `run_code`.
+
+        With `input` the code may ask for lines; see `Cell.input`.
+        """
         id = kernel.id if isinstance(kernel, AsyncKernel) else kernel
-        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy))
+        call = requests.start_cell(self.id, code, CellOptions(id, timeout, policy, input))
         return self.cell((await self._client.ask(call)).id)
 
     def cell(self, id: str) -> AsyncCell:

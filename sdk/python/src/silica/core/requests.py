@@ -302,6 +302,26 @@ def restart_kernel(sandbox: str, kernel: str) -> Call[None]:
     return Call("POST", path, nothing)
 
 
+def complete(sandbox: str, kernel: str, code: str, cursor: int | None) -> Call[list[str]]:
+    """Requests the names that can follow code."""
+    path = path_of("sandboxes", sandbox, "kernels", kernel, "complete")
+    body = given(code=code, cursor=cursor)
+    return Call(
+        "POST", path, parsed("completions", lambda fields: fields.texts("matches")), json=body
+    )
+
+
+def inspect(
+    sandbox: str, kernel: str, code: str, cursor: int | None, detail: int
+) -> Call[str | None]:
+    """Requests what a name in code is."""
+    path = path_of("sandboxes", sandbox, "kernels", kernel, "inspect")
+    body = given(code=code, cursor=cursor, detail=detail)
+    return Call(
+        "POST", path, parsed("an inspection", lambda fields: fields.text_or_none("text")), json=body
+    )
+
+
 # Cells
 
 
@@ -312,6 +332,7 @@ class CellOptions:
     kernel: str | None = None
     timeout: float | None = None
     policy: str | None = None
+    input: bool | None = None
 
     def body(self, code: str, *, background: bool | None = None) -> dict[str, object]:
         """Returns the body of the request."""
@@ -320,6 +341,7 @@ class CellOptions:
             kernel=self.kernel,
             timeout_seconds=self.timeout,
             policy=self.policy,
+            input=self.input,
             background=background,
         )
 
@@ -368,6 +390,12 @@ def extend_cell(sandbox: str, cell: str, seconds: float) -> Call[None]:
     """Adds seconds to the time limit of a cell."""
     path = path_of("sandboxes", sandbox, "cells", cell, "extend")
     return Call("POST", path, nothing, json={"seconds": seconds})
+
+
+def answer_cell(sandbox: str, cell: str, line: str) -> Call[None]:
+    """Gives a cell a line of input."""
+    path = path_of("sandboxes", sandbox, "cells", cell, "input")
+    return Call("POST", path, nothing, json={"value": line})
 
 
 # Commands

@@ -35,7 +35,12 @@ fn check(main: bool, payloads: &[(&str, &[u8])], expected: &Expect) {
         .iter()
         .map(|(mime, data)| Payload { mime: (*mime).to_owned(), data: data.to_vec() })
         .collect();
-    expected.assert_eq(&written(&ResultLine(&Bundle { main, payloads, metadata: String::new() })));
+    expected.assert_eq(&written(&ResultLine(&Bundle {
+        main,
+        payloads,
+        metadata: String::new(),
+        display: None,
+    })));
 }
 
 #[test]

@@ -151,7 +151,10 @@ impl CommandStream {
                     LogEvent::Start
                     | LogEvent::Approval(_)
                     | LogEvent::Result(_)
-                    | LogEvent::Error(_),
+                    | LogEvent::Error(_)
+                    | LogEvent::Input { .. }
+                    | LogEvent::Clear { .. }
+                    | LogEvent::Comm(_),
                 ),
             ) => {}
         }

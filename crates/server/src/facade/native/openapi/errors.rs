@@ -9,6 +9,7 @@ use super::parts::Operation;
 use crate::http::problem::Code;
 
 /// Explains a code. The match is exhaustive, so that no code goes unexplained.
+#[expect(clippy::too_many_lines, reason = "one arm for each code")]
 fn meaning(code: Code) -> &'static str {
     match code {
         Code::BadRequest => "malformed JSON, a missing or unknown field, a wrong type or value",

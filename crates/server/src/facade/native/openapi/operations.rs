@@ -215,6 +215,9 @@ fn kernels() -> Vec<Operation> {
         ("/v1/sandboxes/{sandbox}/kernels", "/v1/sandboxes/{sandbox}/kernels/{kernel}");
     let interrupt = "/v1/sandboxes/{sandbox}/kernels/{kernel}/interrupt";
     let restart = "/v1/sandboxes/{sandbox}/kernels/{kernel}/restart";
+    let complete = "/v1/sandboxes/{sandbox}/kernels/{kernel}/complete";
+    let inspect = "/v1/sandboxes/{sandbox}/kernels/{kernel}/inspect";
+    let check = "/v1/sandboxes/{sandbox}/kernels/{kernel}/check";
     vec![
         operation("get", all, "listKernels", "List kernels")
             .answers::<sandbox::KernelList>(200, "The kernels"),
@@ -230,5 +233,23 @@ fn kernels() -> Vec<Operation> {
         operation("post", restart, "restartKernel", "Start its interpreter again")
             .about("Variables are lost, files stay. Answers once the new interpreter is ready.")
             .answers::<sandbox::Kernel>(200, "The kernel"),
+        asking(complete, "completeCode", "Complete a name")
+            .about("Names that can follow the code before a cursor. Waits for the cell that runs.")
+            .answers::<wire::question::CompletionList>(200, "The names"),
+        asking(inspect, "inspectName", "Look a name up")
+            .about("Signature and documentation of the name at a cursor. Waits for the cell that runs.")
+            .answers::<wire::question::Inspection>(200, "What it is"),
+        asking(check, "checkCode", "Say whether code is complete")
+            .about("For editors that read code line by line. Waits for the cell that runs.")
+            .answers::<wire::question::CodeCheck>(200, "Whether it is"),
     ]
+}
+
+/// A question about code that is not run.
+fn asking(path: &'static str, id: &'static str, title: &'static str) -> Operation {
+    operation("post", path, id, title).body::<kernels::QuestionBody>().fails(&[
+        Code::QuotaExceeded,
+        Code::ShuttingDown,
+        Code::CannotCreate,
+    ])
 }

@@ -295,6 +295,8 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<kernels::CreateKernelBody>("CreateKernel", parses::<kernels::CreateKernelBody>);
     check_request::<cells::CellBody>("CreateCell", parses::<cells::CellBody>);
     check_request::<cells::ExtendCellBody>("ExtendCell", parses::<cells::ExtendCellBody>);
+    check_request::<cells::InputBody>("CellInput", parses::<cells::InputBody>);
+    check_request::<kernels::QuestionBody>("CodeQuestion", parses::<kernels::QuestionBody>);
     check_request::<commands::CommandBody>("CreateCommand", |value| {
         let good = |body: commands::CommandBody| body.request().is_ok();
         serde_json::from_value(value.clone()).is_ok_and(good)

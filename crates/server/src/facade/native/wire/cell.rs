@@ -133,6 +133,14 @@ pub(crate) struct Bundle {
     /// By MIME type: sizes of pictures, the rows of a table that were cut off, and the like
     #[schemars(with = "Map<String, Value>")]
     metadata: BundleMetadata,
+    /// The name by which a later result replaces this one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    display_id: Option<String>,
+    /// Whether it replaces the earlier results of that name
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    update: Option<bool>,
 }
 
 /// The payloads of a result, by MIME type.
@@ -410,8 +418,13 @@ impl CellEnd {
 
 impl From<&Arc<silica_domain::Bundle>> for Bundle {
     fn from(bundle: &Arc<silica_domain::Bundle>) -> Self {
-        let data = BundleData(Arc::clone(bundle));
-        Self { main: bundle.main, data, metadata: BundleMetadata(Arc::clone(bundle)) }
+        Self {
+            main: bundle.main,
+            data: BundleData(Arc::clone(bundle)),
+            metadata: BundleMetadata(Arc::clone(bundle)),
+            display_id: bundle.display.as_ref().map(|display| display.id.clone()),
+            update: bundle.display.as_ref().map(|display| display.update),
+        }
     }
 }
 

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use silica_domain::CommMessage;
 use silica_sessions::OutputText;
 
 use super::Base64;
 use super::approval::CellApproval;
 use super::cell::{Bundle, Cell, CellError};
 use super::command::Command;
+use crate::http::payload::JsonText;
 
 /// Output as it was printed; bytes that are not UTF-8 in base 64
 #[derive(Debug, Serialize, JsonSchema)]
@@ -48,6 +50,55 @@ impl<'a> From<&'a OutputText> for OutputEvent<'a> {
 pub(crate) struct GapEvent {
     /// How many were dropped before the next one, because the client read too slowly
     pub(crate) events: u64,
+}
+
+/// The code waits for a line of input
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct InputEvent {
+    /// What it asks
+    pub(crate) prompt: String,
+    /// Whether the line must not be shown
+    pub(crate) password: bool,
+}
+
+/// What was shown before is to be removed
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct ClearEvent {
+    /// Whether to wait until something else is shown
+    pub(crate) wait: bool,
+}
+
+/// A message of a comm, as widgets send it
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct CommEvent<'a> {
+    /// What it does
+    #[schemars(extend("enum" = ["open", "message", "close"]))]
+    kind: &'static str,
+    /// The comm
+    id: &'a str,
+    /// What a new comm is for
+    target: &'a str,
+    /// Its data
+    #[schemars(with = "Value")]
+    data: JsonText<'a>,
+    /// Its buffers
+    #[schemars(with = "Vec<String>")]
+    buffers: Vec<Base64>,
+}
+
+impl<'a> From<&'a CommMessage> for CommEvent<'a> {
+    fn from(comm: &'a CommMessage) -> Self {
+        Self {
+            kind: comm.kind.name(),
+            id: &comm.id,
+            target: &comm.target,
+            data: JsonText(&comm.data),
+            buffers: comm.buffers.iter().map(|buffer| Base64(buffer.clone())).collect(),
+        }
+    }
 }
 
 /// The cell was recorded and begins
@@ -98,6 +149,9 @@ impl JsonSchema for CellEventStream {
         add("stderr", generator.subschema_for::<OutputEvent<'_>>());
         add("result", generator.subschema_for::<Bundle>());
         add("error", generator.subschema_for::<CellError>());
+        add("input", generator.subschema_for::<InputEvent>());
+        add("clear", generator.subschema_for::<ClearEvent>());
+        add("comm", generator.subschema_for::<CommEvent<'_>>());
         add("gap", generator.subschema_for::<GapEvent>());
         add("done", generator.subschema_for::<Cell>());
         stream(ABOUT, &events)

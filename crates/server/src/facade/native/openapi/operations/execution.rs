@@ -49,6 +49,10 @@ pub(super) fn cells() -> Vec<Operation> {
         operation("post", extend, "extendCell", "Give a cell more time")
             .body::<cells::ExtendCellBody>()
             .answers::<cell::CellExtended>(200, "Its timeout")
+            .fails(&[Code::CellEnded]),        operation("post", "/v1/sandboxes/{sandbox}/cells/{cell}/input", "answerCell", "Give it a line of input")
+            .about("For a cell with `input`, after its event `input`. A line that it has not asked for is dropped.")
+            .body::<cells::InputBody>()
+            .empty("The line was sent")
             .fails(&[Code::CellEnded]),
     ]
 }

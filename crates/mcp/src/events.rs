@@ -1,39 +1,53 @@
-//! Server-sent events of a cell, read from an answer as it comes.
+//! Server-sent events of the native API, read from a response as it arrives.
 
-use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The longest event: a result in base 64, and room for its other forms.
 const EVENT_BYTES_MAX: usize = 96 << 20;
 
+/// Why bytes are not events of the native API.
+#[derive(Debug, thiserror::Error)]
+pub enum EventsError {
+    /// An event is longer than any of them.
+    #[error("the server sent an event of more than {EVENT_BYTES_MAX} bytes")]
+    TooLong,
+    /// It is not UTF-8.
+    #[error("the server sent an event that is not text")]
+    Text(#[source] std::string::FromUtf8Error),
+    /// Its data is not JSON.
+    #[error("the server sent an event that is not JSON")]
+    Json(#[source] serde_json::Error),
+}
+
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CellEvent {
-    pub(super) name: String,
-    pub(super) data: Value,
+pub struct ServerEvent {
+    /// What happened.
+    pub name: String,
+    /// What it happened to.
+    pub data: Value,
 }
 
 /// Cuts bytes into events.
 #[derive(Debug, Default)]
-pub(super) struct EventReader {
+pub struct EventReader {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no end of an event.
     searched: usize,
 }
 
 impl EventReader {
-    /// Takes bytes of the answer.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Takes bytes of the response.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), EventsError> {
         self.buffer.extend_from_slice(bytes);
-        ensure!(
-            self.buffer.len() <= EVENT_BYTES_MAX,
-            "the server sent an event of more than {EVENT_BYTES_MAX} bytes"
-        );
+        if self.buffer.len() > EVENT_BYTES_MAX {
+            return Err(EventsError::TooLong);
+        }
         Ok(())
     }
 
     /// Returns the next whole event; comments are skipped.
-    pub(super) fn next(&mut self) -> Result<Option<CellEvent>> {
+    pub fn next_event(&mut self) -> Result<Option<ServerEvent>, EventsError> {
         loop {
             let from = self.searched.saturating_sub(1);
             let Some(at) = self.buffer[from..].windows(2).position(|pair| pair == b"\n\n") else {
@@ -43,7 +57,7 @@ impl EventReader {
             let rest = self.buffer.split_off(from + at + 2);
             let event = std::mem::replace(&mut self.buffer, rest);
             self.searched = 0;
-            let text = String::from_utf8(event).context("the server sent an invalid event")?;
+            let text = String::from_utf8(event).map_err(EventsError::Text)?;
             if let Some(event) = parse(&text)? {
                 return Ok(Some(event));
             }
@@ -51,7 +65,7 @@ impl EventReader {
     }
 }
 
-fn parse(text: &str) -> Result<Option<CellEvent>> {
+fn parse(text: &str) -> Result<Option<ServerEvent>, EventsError> {
     let mut name = String::new();
     let mut data = String::new();
     for line in text.lines() {
@@ -66,28 +80,9 @@ fn parse(text: &str) -> Result<Option<CellEvent>> {
     if name.is_empty() {
         return Ok(None);
     }
-    let data = serde_json::from_str(&data).context("the server sent an invalid event")?;
-    Ok(Some(CellEvent { name, data }))
+    let data = serde_json::from_str(&data).map_err(EventsError::Json)?;
+    Ok(Some(ServerEvent { name, data }))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{CellEvent, EventReader};
-
-    #[test]
-    fn events_are_cut_wherever_the_bytes_are() {
-        let text =
-            b": hello\n\nid: 1\nevent: stdout\ndata: {\"text\":\"a\"}\n\nevent: done\ndata: {}\n\n";
-        for size in 1..text.len() {
-            let mut reader = EventReader::default();
-            let mut events = Vec::new();
-            for chunk in text.chunks(size) {
-                reader.push(chunk).unwrap();
-                while let Some(CellEvent { name, .. }) = reader.next().unwrap() {
-                    events.push(name);
-                }
-            }
-            assert_eq!(events, ["stdout", "done"], "{size}");
-        }
-    }
-}
+mod tests;
