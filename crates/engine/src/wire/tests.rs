@@ -175,7 +175,10 @@ fn what_is_left_behind_is_of_known_kinds_and_bounded() {
         decoded("hello", &honest),
         Some(FromGuest::Hello { left_behind: left_behind.clone() })
     );
-    assert_eq!(decoded("unwritable", &honest), Some(FromGuest::Unwritable { reasons: left_behind }));
+    assert_eq!(
+        decoded("unwritable", &honest),
+        Some(FromGuest::Unwritable { reasons: left_behind })
+    );
     for kind in ["writing", "hello", "unwritable"] {
         assert_eq!(decoded(kind, &[("elephant", "a")]), None);
         assert!(decoded(kind, &[("pipe", "a"); LEFT_BEHIND_MAX]).is_some());
