@@ -24,8 +24,8 @@ use crate::kernel::BranchJob;
 use crate::session::{EndReason, NewSession, Purpose, SandboxTerms, Session};
 use crate::sessions::Sessions;
 
-/// How long a fork waits for the cell that the kernel runs.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a fork, a mark or an undo waits for the cell that the kernel runs.
+pub(crate) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is copied, and how often.
 #[derive(Clone, Debug, Default)]
@@ -136,23 +136,43 @@ impl Sessions {
         };
         let mut sessions = Vec::with_capacity(slots.len());
         for (created, slot) in twins.into_iter().zip(slots) {
-            let tenant = original.tenant().clone();
-            let id = SandboxId::random()?;
-            let terms = terms.clone();
-            let purpose = Purpose::Session;
-            // A twin has the original's rules and placeholders; its connections are its own.
-            let network = original.network.terms();
-            let new =
-                NewSession { id, tenant, purpose, terms, slot, created, network, cells_begun };
-            let session = Session::start(new, self.services.clone());
-            let unclaimed = Unclaimed::new(self, session);
-            self.connect_network(unclaimed.session()).await?;
-            sessions.push(self.record_new(unclaimed).await?);
+            match self.start_twin(original, &terms, created, slot, cells_begun).await {
+                Ok(session) => sessions.push(session),
+                Err(error) => {
+                    for session in sessions {
+                        self.end(&session, EndReason::Deleted).await;
+                    }
+                    audit::finish(original, ticket, &Finish::new("refused"));
+                    return Err(error);
+                }
+            }
         }
         let ids: Vec<&str> = sessions.iter().map(|session| session.id().as_str()).collect();
         finish.details.insert("sandboxes".to_owned(), ids.join(" "));
         audit::finish(original, ticket, &finish);
         Ok(Forked { sessions, left_behind })
+    }
+
+    /// Starts the session of a copy, and records it.
+    async fn start_twin(
+        self: &Arc<Self>,
+        original: &Arc<Session>,
+        terms: &SandboxTerms,
+        created: Created,
+        slot: QuotaSlot,
+        cells_begun: u64,
+    ) -> Result<Arc<Session>, SessionError> {
+        let tenant = original.tenant().clone();
+        let id = SandboxId::random()?;
+        let terms = terms.clone();
+        let purpose = Purpose::Session;
+        // A twin has the original's rules and placeholders; its connections are its own.
+        let network = original.network.terms();
+        let new = NewSession { id, tenant, purpose, terms, slot, created, network, cells_begun };
+        let session = Session::start(new, self.services.clone());
+        let unclaimed = Unclaimed::new(self, session);
+        self.connect_network(unclaimed.session()).await?;
+        self.record_new(unclaimed).await
     }
 
     /// Makes the sandboxes: first with the memory that the original has of its own, and if its zygote has been

@@ -11,6 +11,7 @@ use silica_store::audit::{Activity, Finish};
 use tokio::sync::oneshot;
 
 use crate::audit;
+use crate::branching::BUSY_PATIENCE;
 use crate::error::SessionError;
 use crate::kernel::UndoJob;
 use crate::session::Session;
@@ -125,7 +126,12 @@ impl Sessions {
         let ticket = audit::begin_operation(session, Activity::Undo)?.await?;
         let (reply, done) = oneshot::channel();
         kernel.undo(UndoJob { mark: Arc::clone(&mark), reply });
-        let done = done.await.unwrap_or(Err(SessionError::NoKernel("k1".to_owned())));
+        let done = match tokio::time::timeout(BUSY_PATIENCE, done).await {
+            Ok(Ok(done)) => done,
+            // The kernel has ended.
+            Ok(Err(_)) => Err(SessionError::NoKernel("k1".to_owned())),
+            Err(_) => Err(SessionError::Busy(BUSY_PATIENCE)),
+        };
         let mut finish = Finish::new(if done.is_ok() { "ok" } else { "refused" });
         finish.details.insert("mark".to_owned(), mark.id());
         audit::finish(session, ticket, &finish);

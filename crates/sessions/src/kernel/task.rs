@@ -61,8 +61,10 @@ impl KernelTask {
                     }
                     Some(Message::Branch(job)) => self.branch(*job).await,
                     Some(Message::Undo(UndoJob { mark, reply })) => {
-                        // A caller that has left needs no answer.
-                        let _ = reply.send(self.set_back(&mark).await);
+                        // A caller that has given up gets what it has, and no answer.
+                        if !reply.is_closed() {
+                            let _ = reply.send(self.set_back(&mark).await);
+                        }
                     }
                     Some(Message::Restart) => self.try_replace().await,
                     Some(Message::Ask(question)) => self.answer(question).await,

@@ -171,7 +171,7 @@ fn sandboxes() -> Vec<Operation> {
             .body::<branching::UndoBody>()
             .answers::<wire::branching::Mark>(200, "The mark that it was set back to")
             .fails(&MAKING)
-            .fails(&[Code::NotFound, Code::TooLarge, Code::DiskFull]),
+            .fails(&[Code::NotFound, Code::Conflict, Code::TooLarge, Code::DiskFull]),
         operation("get", "/v1/snapshots", "listSnapshots", "List own snapshots")
             .answers::<wire::branching::SnapshotList>(200, "All of them"),
         operation("get", "/v1/snapshots/{snapshot}", "getSnapshot", "Look at a snapshot")
