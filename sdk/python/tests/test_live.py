@@ -604,3 +604,18 @@ def test_bad_limits(live: Either) -> None:
         live.create(limits={"wheels": 4})
     with pytest.raises(silica.NotFound):
         live.create(template="no-such-template")
+
+
+def test_code_is_completed_inspected_and_answered(sandbox: Any) -> None:
+    kernel = sandbox.kernels.get("k1")
+    assert kernel.complete("import math; prin") == ["print"]
+    assert "sep" in kernel.inspect("print", 2)
+    assert kernel.inspect("nothing_like_this") is None
+    cell = sandbox.start_code("print('hello', input('name? '))", input=True)
+    asked = []
+    for event in cell.events():
+        if isinstance(event, silica.Question):
+            asked.append((event.prompt, event.password))
+            cell.input("bob")
+    assert asked == [("name? ", False)]
+    assert cell.wait().stdout == "hello bob\n"
