@@ -1,3 +1,5 @@
+//! Ceilings of keys: what is stored comes back, and what is malformed is refused.
+
 use super::KeyCeiling;
 
 #[test]
