@@ -251,7 +251,7 @@ pub(crate) async fn put(
     {"host": "db.example.com", "port": 5432},
 ]))]
 pub(crate) struct CheckBody {
-    /// An address that begins with `http://` or `https://`
+    /// An address with the scheme `http` or `https`
     url: Option<String>,
     /// A host name or address, instead of `url`
     host: Option<String>,

@@ -33,7 +33,7 @@ pub(crate) fn page() -> &'static str {
 }
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 14] = [
     ("Run once", "Code in, everything out, sandbox gone."),
     ("Interpret", "A prompt in, an answer out: a model writes code, which is checked and run."),
     ("Sandboxes", "Isolated places with their files, processes, limits and end."),
@@ -47,6 +47,8 @@ const TAGS: [(&str, &str); 12] = [
         "Pieces of code run in a kernel, one after the other. Wait for one, stream its events with \
          `Accept: text/event-stream`, or run it in the background and fetch it.",
     ),
+    ("Network", "What a sandbox may reach, and what it has reached."),
+    ("Secrets", "Values that code in sandboxes uses and never sees; they never come back."),
     ("Commands", "Processes run in a sandbox, with their input, signals and terminals."),
     (
         "Files",

@@ -16,7 +16,9 @@ use crate::http::long_answer::LongText;
     "allow": [{"origin": "sandbox", "host": "api.example.com", "cidr": null, "ports": [443],
                "protocol": "tls", "methods": [], "paths": [], "secrets": [], "websocket": false}],
     "deny": [], "approved": [], "expose": [8000], "secrets": [],
-    "limits": {"connections": 64, "bytes_up": 268_435_456, "bytes_down": 1_073_741_824},
+    "limits": {"connections": 64, "connections_per_second": 20, "names": 1024,
+               "bytes_up": 268_435_456, "bytes_down": 1_073_741_824,
+               "bytes_per_second": 52_428_800, "idle_seconds": 300, "life_seconds": 3600},
     "usage": {"connections": 1, "connections_open": 0, "denials": 0, "bytes_up": 517,
               "bytes_down": 1256, "limit_hit": false},
 }]))]
