@@ -25,6 +25,8 @@ fn paths_with_two_readings_are_refused() {
         "/v1%00",
         "/v1%0a",
         "/v1%252e",
+        "/v1/%c0%ae%c0%ae/x",
+        "/v1/%c0%afx",
         "/v1%25",
         "/v1%",
         "/v1%2",
