@@ -28,9 +28,9 @@ use crate::http::problem::{Code, Problem};
 }]))]
 pub(crate) struct NetworkBody {
     /// `none`; `list` for what the rules allow, which is nothing without rules; `open` for every
-    /// public host on ports 80 and 443 as well
-    #[schemars(extend("default" = "list"))]
-    mode: ModeBody,
+    /// public host on ports 80 and 443 as well. If left out, `none` where there are only ports, else
+    /// `list`
+    mode: Option<ModeBody>,
     /// Rules of the operator, by name
     presets: Vec<String>,
     /// What is allowed
@@ -48,12 +48,11 @@ pub(crate) struct NetworkBody {
 }
 
 /// How much of the network there is
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(crate) enum ModeBody {
     None,
-    #[default]
     List,
     Open,
 }
@@ -193,13 +192,24 @@ impl NetworkBody {
         Ok(self.expose.clone().map(Exposure::listed).transpose()?)
     }
 
+    /// Returns the mode. A request for ports alone needs no network, which a server may not offer.
+    fn mode(&self) -> NetworkMode {
+        let has_rules = !(self.presets.is_empty()
+            && self.allow.is_empty()
+            && self.deny.is_empty()
+            && self.secrets.is_empty());
+        match self.mode {
+            Some(ModeBody::None) => NetworkMode::None,
+            Some(ModeBody::List) => NetworkMode::List,
+            Some(ModeBody::Open) => NetworkMode::Open,
+            None if self.expose.is_some() && !has_rules && !self.ask => NetworkMode::None,
+            None => NetworkMode::List,
+        }
+    }
+
     /// Checks the rules.
     pub(crate) fn request(self, app: &App) -> Result<NetworkRequest, Problem> {
-        let mode = match self.mode {
-            ModeBody::None => NetworkMode::None,
-            ModeBody::List => NetworkMode::List,
-            ModeBody::Open => NetworkMode::Open,
-        };
+        let mode = self.mode();
         let allow = self.allow.into_iter().map(RuleBody::rule).collect::<Result<_, _>>();
         let deny = self.deny.into_iter().map(DenyBody::rule).collect::<Result<_, _>>();
         let policy = allow.and_then(|allow| NetworkPolicy::new(mode, allow, deny?, self.ask));
