@@ -61,10 +61,12 @@ class Server:
         pool: str = "python=4,code-interpreter=0",
         arguments: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
+        resolver: str | None = None,
     ) -> None:
         self.ground, self.uid, self.tokens = ground, uid, tokens
         self.settings, self.pool, self.arguments = {**SETTINGS, **(settings or {})}, pool, arguments
         self.environment = environment or {}
+        self.resolver = resolver
         self.home = Path(tempfile.mkdtemp(prefix="silica-escape-"))
         os.chmod(self.home, 0o755)
         self._furnish()
@@ -84,7 +86,7 @@ class Server:
                 os.chown(path, self.uid, self.uid)
 
     def start(self) -> None:
-        command = [*as_user(self.uid), str(self.ground.binary), "serve", "--print", "json"]
+        command = [*self._with_resolver(), *as_user(self.uid), str(self.ground.binary), "serve", "--print", "json"]
         command += ["--listen", "127.0.0.1:0", "--set", f"pool={self.pool}", *self.arguments]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
@@ -104,6 +106,15 @@ class Server:
         self.pid = self.process.pid
         self.admin = Api(self.address, self.key, None)
 
+    def _with_resolver(self) -> list[str]:
+        """The words before a command that give it another resolver than the host's, in a mount namespace of its own."""
+        if not self.resolver:
+            return []
+        path = self.home / "resolv.conf"
+        path.write_text(f"nameserver {self.resolver}\noptions attempts:1 timeout:2\n")
+        script = f'mount --bind "{path}" /etc/resolv.conf && exec "$@"'
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+
     def new_key(self, name: str, admin: bool = False) -> tuple[str, str]:
         """The id and the secret of a new key."""
         made = self.admin.want(201, "POST", "/v1/keys", {"name": name, "admin": admin})
@@ -116,6 +127,14 @@ class Server:
 
     def log(self) -> bytes:
         return self.log_path.read_bytes()
+
+    def audit(self) -> list[dict]:
+        """The records of the audit log, as the operator exports them."""
+        command = [*as_user(self.uid), str(self.ground.binary), "audit", "export"]
+        environment = {"PATH": os.environ["PATH"], "SILICA_HOME": str(self.home)}
+        lines = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.splitlines()
+        records = [json.loads(line) for line in lines]
+        return [{**one, **json.loads(one["body"])} for one in records if "body" in one]
 
     def alive(self) -> bool:
         return self.process.poll() is None

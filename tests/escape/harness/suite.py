@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness import host as hosts
 from harness.case import Case
+from harness.far import Far
 from harness.host import Host
 from harness.oracle import Oracle, measure_baseline
 from harness.people import Crowd, Probe, Victim
@@ -61,9 +62,11 @@ def run_as(plan: Plan, user: str, outcome: Outcome) -> None:
     tokens = Tokens()
     host = Host(tokens)
     before = digests(plan.ground)
-    server = Server(plan.ground, uid, tokens)
+    far = Far()
+    host.told["far"] = far.told
+    server = Server(plan.ground, uid, tokens, arguments=far.arguments)
     try:
-        scene = Scene(server, host, Victim(server), Probe(server), server.holder("attacker"), user, plan.long)
+        scene = Scene(server, host, far, Victim(server), Probe(server), server.holder("attacker"), user, plan.long)
         measure_baseline(scene)
         print(f"{user}: a new session takes {scene.fresh_baseline * 1000:.0f} ms, a cell "
               f"{scene.live_baseline * 1000:.0f} ms", flush=True)  # fmt: skip
@@ -77,6 +80,7 @@ def run_as(plan: Plan, user: str, outcome: Outcome) -> None:
         try:
             server.close()
         finally:
+            far.close()
             host.close()
 
 
@@ -113,6 +117,7 @@ def run_in_company(plan: Plan, scene: Scene, company: str, outcome: Outcome) -> 
 def run_case(case: Case, scene: Scene, oracle: Oracle) -> list[str]:
     """One attack and its judgement; the failures in words."""
     trial = Trial(case, scene)
+    scene.far.clear()
     try:
         outside = getattr(case.module, "outside", None)
         if case.attack and not case.option("DRIVEN", False):

@@ -1,5 +1,6 @@
 """One attack under way: what a case's `outside` is given to drive it and to judge it."""
 
+import json
 import os
 import statistics
 import time
@@ -9,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import case as cases
+from harness import far
 from harness import host as hosts
 from harness.api import Api
 from harness.case import Case
+from harness.far import Far
 from harness.host import Host
 from harness.people import Probe, Victim
 from harness.server import Server
@@ -46,6 +49,7 @@ class Scene:
 
     server: Server
     host: Host
+    far: Far
     victim: Victim
     probe: Probe
     attacker: Api
@@ -104,6 +108,10 @@ class Trial:
     @property
     def host(self) -> Host:
         return self.scene.host
+
+    @property
+    def far(self) -> Far:
+        return self.scene.far
 
     @property
     def victim(self) -> Victim:
@@ -282,6 +290,21 @@ class Trial:
         self.end(sandbox)
         self.sandboxes.remove(sandbox)
         return statistics.median(times), seen
+
+    def secret(self, name: str, api: Api | None = None, **fields) -> str:
+        """Stores a secret of the attacker's key, whose value every answer is searched for; the value."""
+        value = self.server.tokens.new("secret")
+        api = api or self.api
+        answer = api.call("PUT", f"/v1/secrets/{name}", {"value": value, "hosts": [f"{far.API}:{far.TLS}"], **fields})
+        if answer.status not in (200, 201):
+            raise Failed(f"the secret: {answer.status} {answer.text[:300]}")
+        self.finally_do(lambda: api.call("DELETE", f"/v1/secrets/{name}"))
+        return value
+
+    def notes(self, event: str, sandbox: str | None = None) -> list[dict]:
+        """The records of the audit log about one event of the attacker's sandbox."""
+        found = [one for one in self.server.audit() if one.get("event") == event]
+        return [one for one in found if (sandbox or self.id) in json.dumps(one)]
 
     def deny_waiting(self) -> None:
         """Answers every open question with no, so that the next case may ask."""

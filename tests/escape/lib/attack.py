@@ -10,6 +10,8 @@ import json
 import os
 import select
 import signal
+import socket
+import ssl
 import struct
 import sys
 import time
@@ -144,3 +146,114 @@ def frame(head, body=b""):
     """One frame of the protocol between host and guest."""
     head = json.dumps(head).encode()
     return struct.pack("<II", len(head), len(body)) + head + body
+
+
+# The network, where there is one: the proxy, names, and TLS with lies in it.
+
+PROXY = ("127.0.0.1", 3128)
+NETWORK_PATIENCE = 10
+
+
+def exchange(stream, data=b"", most=1 << 20):
+    """Sends bytes and returns what comes back until the end, or the name of the error after it."""
+    received = b""
+    try:
+        stream.sendall(data)
+        while len(received) < most and (part := stream.recv(65536)):
+            received += part
+    except OSError as error:
+        received += b" " + errno.errorcode.get(error.errno, type(error).__name__).encode()
+    stream.close()
+    return received.decode("latin-1")
+
+
+def reach(address, port, data=b"", patience=None):
+    """Connects without the proxy, sends, and returns what comes back or the name of the error."""
+    try:
+        stream = socket.create_connection((address, port), patience or NETWORK_PATIENCE)
+    except socket.gaierror:
+        return "no such name"
+    except OSError as error:
+        return errno.errorcode.get(error.errno, type(error).__name__)
+    return exchange(stream, data)
+
+
+def ask_proxy(data, patience=None):
+    """Sends bytes to the proxy and returns what comes back."""
+    return reach(*PROXY, data, patience)
+
+
+def status_of(answer):
+    """The status in an answer, or the answer itself if it has none."""
+    return answer[9:12] if answer.startswith(("HTTP/1.0 ", "HTTP/1.1 ")) else answer[:40]
+
+
+def tunnel(target):
+    """A tunnel through the proxy, or its answer if that was no 200."""
+    stream = socket.create_connection(PROXY, NETWORK_PATIENCE)
+    stream.sendall(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (target, target))
+    head = b""
+    while not head.endswith(b"\r\n\r\n") and (byte := stream.recv(1)):
+        head += byte
+    return stream if head.startswith(b"HTTP/1.1 200") else status_of(head.decode("latin-1"))
+
+
+def secure(stream, name, protocols=("http/1.1",), check=True):
+    """TLS with a name in its hello, checked or not."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(list(protocols))
+    if not check:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(stream, server_hostname=name)
+
+
+def ask_tls(name, port, data, **options):
+    """Sends bytes inside TLS to a name, without the proxy, and returns what comes back or the error."""
+    try:
+        stream = secure(socket.create_connection((name, port), NETWORK_PATIENCE), name, **options)
+    except OSError as error:
+        return errno.errorcode.get(error.errno, type(error).__name__)
+    return exchange(stream, data)
+
+
+def request(method, path, host, *fields, body=b""):
+    """The bytes of a request that asks for an end of the connection."""
+    length = [f"Content-Length: {len(body)}"] if body else []
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *fields, *length, "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+def question(name, kind=1, count=1):
+    """A DNS packet; the name may be bytes as they are."""
+    labels = name if isinstance(name, bytes) else b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0"
+    return b"\x12\x34\1\0" + struct.pack("!HHHH", count, 0, 0, 0) + labels + struct.pack("!HH", kind, 1)
+
+
+def ask_dns(packet, patience=3):
+    """The code and the number of answers of a DNS packet, or nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(patience)
+        asking.sendto(packet, ("127.0.0.1", 53))
+        try:
+            answer = asking.recv(4096)
+        except OSError:
+            return None
+    return [answer[3] & 15, int.from_bytes(answer[6:8], "big")]
+
+
+def h2_frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def h2_field(name, value):
+    """A header field of HTTP/2, written out."""
+    return b"\x10" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+def h2_request(stream, authority, path, *fields):
+    """The head of a GET as frames of HTTP/2."""
+    head = b"\x82\x87" + h2_field(":path", path) + h2_field(":authority", authority)
+    return h2_frame(1, 5, stream, head + b"".join(h2_field(*field) for field in fields))
+
+
+H2_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
