@@ -127,7 +127,7 @@ pub enum Origin {
 /// block, and belongs to that namespace for as long as it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SocketSpec {
+pub enum ZoneSocket {
     /// A stream socket without an address, to be connected or bound later.
     Stream,
     /// A stream socket that listens.
@@ -234,7 +234,7 @@ pub enum ZoneRequest {
         /// The enclosure.
         enclosure: u64,
         /// At most [`SOCKETS_MAX`].
-        sockets: Vec<SocketSpec>,
+        sockets: Vec<ZoneSocket>,
         /// Further ranges whose addresses become local there: what the enclosure sends to one
         /// reaches a socket in its own namespace. At most [`PREFIXES_MAX`].
         prefixes: Vec<LocalPrefix>,

@@ -9,7 +9,7 @@ struct Direction {
     others: Option<&'static [&'static str]>,
 }
 
-const DIRECTIONS: [Direction; 12] = [
+const DIRECTIONS: [Direction; 13] = [
     Direction { manifest: "crates/domain/Cargo.toml", ours: &[], others: Some(&["thiserror"]) },
     Direction { manifest: "crates/gate/Cargo.toml", ours: &[], others: Some(&[]) },
     Direction {

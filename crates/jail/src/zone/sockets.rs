@@ -16,7 +16,7 @@ use rustix::net::{
     socket_with,
 };
 
-use crate::protocol::{LocalPrefix, SYNTHETIC, SocketSpec};
+use crate::protocol::{LocalPrefix, SYNTHETIC, ZoneSocket};
 use crate::sys;
 
 /// Makes every address of [`SYNTHETIC`] local.
@@ -26,11 +26,11 @@ pub(crate) fn add_synthetic() -> io::Result<()> {
 }
 
 /// Makes a socket.
-pub(crate) fn open(spec: &SocketSpec) -> io::Result<OwnedFd> {
+pub(crate) fn open(spec: &ZoneSocket) -> io::Result<OwnedFd> {
     match *spec {
-        SocketSpec::Stream => unbound(SocketType::STREAM),
-        SocketSpec::Listener { address, backlog } => listener(address, backlog),
-        SocketSpec::Datagram { address } => {
+        ZoneSocket::Stream => unbound(SocketType::STREAM),
+        ZoneSocket::Listener { address, backlog } => listener(address, backlog),
+        ZoneSocket::Datagram { address } => {
             let socket = unbound(SocketType::DGRAM)?;
             bind(&socket, &address)?;
             Ok(socket)

@@ -21,7 +21,7 @@ pub struct KeyCeiling {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredLimits {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<StoredCeiling>,
 }
 

@@ -136,8 +136,13 @@ fn what_a_revoked_key_waits_for_has_expired() {
 fn approval_of_a_connection_for_a_key_becomes_a_grant_until_the_key_is_revoked() {
     let data = TestData::new();
     let store = data.open();
-    let key =
-        NewKey { name: KeyName::new("k").unwrap(), admin: false, approve: false, limits: None };
+    let key = NewKey {
+        name: KeyName::new("k").unwrap(),
+        admin: false,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (key, _) = store.keys().create(key).wait().unwrap();
     let owner = Tenant::from(&key.id);
     for (port, scope) in [(1, Scope::Once), (2, Scope::Sandbox), (3, Scope::Key)] {

@@ -105,8 +105,13 @@ fn replacing_keeps_the_first_time_and_deleting_says_whether_it_was_there() {
 fn number_of_secrets_is_bounded_and_revoking_a_key_deletes_them() {
     let data = TestData::new();
     let store = data.open();
-    let key =
-        NewKey { name: KeyName::new("mine").unwrap(), admin: false, approve: false, limits: None };
+    let key = NewKey {
+        name: KeyName::new("mine").unwrap(),
+        admin: false,
+        approve: false,
+        jupyter: false,
+        limits: None,
+    };
     let (key, _) = store.keys().create(key).wait().unwrap();
     let owner = Tenant::from(&key.id);
     for number in 0..SECRETS_OF_ONE_MAX {

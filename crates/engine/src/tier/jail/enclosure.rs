@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use silica_domain::Usage;
 use silica_jail::cgroup::{self, Gauge, GroupUsage, Meter};
 use silica_jail::enclosure::WRITABLE_INODES;
-use silica_jail::protocol::{self, LocalPrefix, Origin, SocketSpec, ZoneReply, ZoneRequest};
+use silica_jail::protocol::{self, LocalPrefix, Origin, ZoneReply, ZoneRequest, ZoneSocket};
 use tokio::sync::watch;
 
 use super::zone::{ZoneHandle, borrowed};
@@ -226,11 +226,11 @@ fn take(gauges: &[Gauge], before: GroupUsage, mut fds: Vec<OwnedFd>) -> Option<(
     Some((writable, Meter::received(gauges, before, fds)?))
 }
 
-fn socket_spec(socket: GuestSocket) -> SocketSpec {
+fn socket_spec(socket: GuestSocket) -> ZoneSocket {
     match socket {
-        GuestSocket::Stream => SocketSpec::Stream,
-        GuestSocket::Listener { address, backlog } => SocketSpec::Listener { address, backlog },
-        GuestSocket::Datagram { address } => SocketSpec::Datagram { address },
+        GuestSocket::Stream => ZoneSocket::Stream,
+        GuestSocket::Listener { address, backlog } => ZoneSocket::Listener { address, backlog },
+        GuestSocket::Datagram { address } => ZoneSocket::Datagram { address },
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::numbers::{EnclosureNumber, RequestNumber};
 use super::{EnclosureState, Master};
 use crate::protocol::{
-    self, LocalPrefix, PREFIXES_MAX, SOCKETS_MAX, SocketSpec, ZoneFailure, ZoneMessage, ZoneReply,
+    self, LocalPrefix, PREFIXES_MAX, SOCKETS_MAX, ZoneFailure, ZoneMessage, ZoneReply, ZoneSocket,
 };
 use crate::zone::sockets;
 
@@ -32,7 +32,7 @@ pub(super) enum NetworkUse {
 pub(super) struct OpenRequest {
     pub(super) number: RequestNumber,
     pub(super) enclosure: EnclosureNumber,
-    pub(super) sockets: Vec<SocketSpec>,
+    pub(super) sockets: Vec<ZoneSocket>,
     pub(super) prefixes: Vec<LocalPrefix>,
 }
 

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use silica_sessions::DecisionRequest;
-use silica_store::approvals::{ApprovalRecord, State as Standing};
+use silica_store::approvals::{ApprovalRecord, Scope, State as Standing};
 
 use super::wire::approval::{Approval, ApprovalList};
 use crate::app::App;
@@ -83,8 +83,27 @@ pub(crate) struct DecisionBody {
     sha256: Option<String>,
     /// How far the approval of a connection reaches: this connection (the default), connections of its
     /// sandbox to this host and port, or those of all sandboxes of its key
-    #[schemars(extend("enum" = ["once", "sandbox", "key", null]))]
-    scope: Option<String>,
+    scope: Option<ScopeBody>,
+}
+
+/// How far the approval of a connection reaches
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum ScopeBody {
+    Once,
+    Sandbox,
+    Key,
+}
+
+impl From<ScopeBody> for Scope {
+    fn from(scope: ScopeBody) -> Self {
+        match scope {
+            ScopeBody::Once => Self::Once,
+            ScopeBody::Sandbox => Self::Sandbox,
+            ScopeBody::Key => Self::Key,
+        }
+    }
 }
 
 /// The longest reason.
@@ -101,10 +120,8 @@ fn word(caller: Caller, body: DecisionBody) -> Result<DecisionRequest, Problem> 
             "reason must have at most {REASON_CHARS_MAX} characters"
         )));
     }
-    let scope = body.scope.map(|scope| scope.parse()).transpose();
-    let scope = scope.map_err(|error| Problem::bad(format!("scope: {error}")))?;
-    let DecisionBody { reason, sha256, .. } = body;
-    Ok(DecisionRequest { by: caller.tenant, reason, sha256, scope })
+    let DecisionBody { reason, sha256, scope } = body;
+    Ok(DecisionRequest { by: caller.tenant, reason, sha256, scope: scope.map(Scope::from) })
 }
 
 /// `POST /v1/approvals/{approval}/approve`

@@ -47,8 +47,7 @@ pub(crate) struct KeyNetworkBody {
     /// `none`, `list` or `open`; never more than the server's `network.mode_max`
     mode: String,
     /// The rules that a sandbox may ask for, as text, if the mode is `list`
-    #[serde(default)]
-    allow: Vec<String>,
+    allow: Option<Vec<String>>,
 }
 
 /// `POST /v1/keys`
@@ -58,7 +57,9 @@ pub(crate) async fn create(
     Json(body): Json<CreateKeyBody>,
 ) -> Result<Response, Problem> {
     let name = KeyName::new(&body.name).map_err(|error| Problem::bad(error.to_string()))?;
-    let ceiling = body.network.map(|network| KeyCeiling::parse(&network.mode, &network.allow));
+    let ceiling = body
+        .network
+        .map(|network| KeyCeiling::parse(&network.mode, &network.allow.unwrap_or_default()));
     let limits = ceiling.transpose()?.map(|ceiling| ceiling.to_limits());
     let CreateKeyBody { admin, approve, .. } = body;
     let new = NewKey { name, admin, approve, jupyter: false, limits };

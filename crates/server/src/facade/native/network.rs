@@ -21,7 +21,7 @@ use crate::http::problem::{Code, Problem};
 
 /// The network that a sandbox gets
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 #[schemars(rename = "NetworkRequest", extend("examples" = [{
     "mode": "list", "allow": ["pypi.org", {"host": "api.example.com", "methods": ["GET"]}],
     "expose": [8000],
@@ -32,19 +32,19 @@ pub(crate) struct NetworkBody {
     /// `list`
     mode: Option<ModeBody>,
     /// Rules of the operator, by name
-    presets: Vec<String>,
+    presets: Option<Vec<String>>,
     /// What is allowed
-    allow: Vec<RuleBody>,
+    allow: Option<Vec<RuleBody>>,
     /// What is forbidden, whatever is allowed
-    deny: Vec<DenyBody>,
+    deny: Option<Vec<DenyBody>>,
     /// Secrets, by name. Each also allows requests to its hosts.
-    secrets: Vec<String>,
+    secrets: Option<Vec<String>>,
     /// Whether a person is asked about hosts that no rule names
-    ask: bool,
+    ask: Option<bool>,
     /// Ports on which servers in it can be reached from outside, at most 16; independent of the mode
     expose: Option<Vec<u16>>,
     /// Limits that are smaller than the server's
-    limits: NetworkLimitsBody,
+    limits: Option<NetworkLimitsBody>,
 }
 
 /// How much of the network there is
@@ -113,7 +113,7 @@ pub(crate) struct DenyFields {
 
 /// Limits of a network
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) struct NetworkLimitsBody {
     /// Connections at a time
@@ -194,30 +194,33 @@ impl NetworkBody {
 
     /// Returns the mode. A request for ports alone needs no network, which a server may not offer.
     fn mode(&self) -> NetworkMode {
-        let has_rules = !(self.presets.is_empty()
-            && self.allow.is_empty()
-            && self.deny.is_empty()
-            && self.secrets.is_empty());
+        let names_nothing = [&self.presets, &self.secrets].into_iter().all(Option::is_none)
+            && self.allow.is_none()
+            && self.deny.is_none()
+            && self.ask.is_none();
         match self.mode {
-            Some(ModeBody::None) => NetworkMode::None,
-            Some(ModeBody::List) => NetworkMode::List,
             Some(ModeBody::Open) => NetworkMode::Open,
-            None if self.expose.is_some() && !has_rules && !self.ask => NetworkMode::None,
-            None => NetworkMode::List,
+            Some(ModeBody::None) => NetworkMode::None,
+            None if self.expose.is_some() && names_nothing => NetworkMode::None,
+            Some(ModeBody::List) | None => NetworkMode::List,
         }
     }
 
     /// Checks the rules.
     pub(crate) fn request(self, app: &App) -> Result<NetworkRequest, Problem> {
         let mode = self.mode();
-        let allow = self.allow.into_iter().map(RuleBody::rule).collect::<Result<_, _>>();
-        let deny = self.deny.into_iter().map(DenyBody::rule).collect::<Result<_, _>>();
-        let policy = allow.and_then(|allow| NetworkPolicy::new(mode, allow, deny?, self.ask));
-        let limits = self.limits.over(&app.sessions.options().network.limits)?;
+        let ask = self.ask.unwrap_or_default();
+        let allow = self.allow.unwrap_or_default().into_iter().map(RuleBody::rule);
+        let deny = self.deny.unwrap_or_default().into_iter().map(DenyBody::rule);
+        let deny = deny.collect::<Result<_, _>>();
+        let policy = allow.collect::<Result<_, _>>();
+        let policy = policy.and_then(|allow| NetworkPolicy::new(mode, allow, deny?, ask));
+        let limits = self.limits.unwrap_or_default();
+        let limits = limits.over(&app.sessions.options().network.limits)?;
         Ok(NetworkRequest {
             policy: policy.map_err(|error| bad_network(&error))?,
-            presets: self.presets,
-            secrets: self.secrets,
+            presets: self.presets.unwrap_or_default(),
+            secrets: self.secrets.unwrap_or_default(),
             inline: Vec::new(),
             limits: Some(limits),
         })
@@ -257,7 +260,6 @@ pub(crate) async fn put(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CheckNetwork", extend("examples" = [
-    {"url": "https://api.example.com/v1/models", "method": "GET"},
     {"host": "db.example.com", "port": 5432},
 ]))]
 pub(crate) struct CheckBody {

@@ -14,8 +14,8 @@ use super::document;
 use crate::facade::limits::LimitsBody;
 use crate::facade::native::ROUTES;
 use crate::facade::native::{
-    approvals, audit, branching, cells, commands, files, interpret, kernels, keys, ports, run,
-    sandboxes,
+    approvals, audit, branching, cells, commands, files, interpret, kernels, keys, network, ports,
+    run, sandboxes, secrets,
 };
 use crate::http::problem::Code;
 
@@ -309,6 +309,9 @@ fn request_schemas_say_what_parsers_do() {
     check_request::<ports::PortLinkBody>("MakePortLink", parses::<ports::PortLinkBody>);
     check_request::<keys::CreateKeyBody>("CreateKey", parses::<keys::CreateKeyBody>);
     check_request::<approvals::DecisionBody>("Word", parses::<approvals::DecisionBody>);
+    check_request::<network::NetworkBody>("NetworkRequest", parses::<network::NetworkBody>);
+    check_request::<network::CheckBody>("CheckNetwork", parses::<network::CheckBody>);
+    check_request::<secrets::SecretBody>("PutSecret", parses::<secrets::SecretBody>);
 }
 
 #[test]
@@ -326,7 +329,7 @@ fn every_json_body_has_been_checked() {
         }
     }
     // The test above names each of them.
-    assert_eq!(checked.len(), 20);
+    assert_eq!(checked.len(), 26);
 }
 
 #[track_caller]
@@ -365,7 +368,7 @@ fn examples_are_examples() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 27);
+    assert_eq!(examples, 37);
 }
 
 /// The blocks of JSON in the contract, with what stands for more taken out: `{…}`, and all but the
@@ -388,7 +391,7 @@ fn blocks() -> Vec<Value> {
 #[test]
 fn examples_of_the_contract_fit() {
     let document = document();
-    let names = ["Problem", "Run"];
+    let names = ["Problem", "Run", "ForkSandbox"];
     let blocks = blocks();
     assert_eq!(blocks.len(), names.len());
     for (name, block) in names.iter().zip(&blocks) {
