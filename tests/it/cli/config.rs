@@ -63,15 +63,15 @@ fn values_are_shown_with_their_origin() {
     place.check(
         &format!("{}\n", lines.join("\n")),
         &expect![[r#"
-            KEY                            VALUE               ORIGIN
-            listen                         "127.0.0.1:8585"    default
-            tls.certificate                "/c"                --tls-certificate
-            tls.key                        "/k"                --tls-key
-            cells.timeout_seconds          20                  HOME/silica.toml:2
-            cells.timeout_seconds_max      60                  --set
-            cells.queue_max                20                  SILICA_CELLS_QUEUE_MAX
-            limits.default.memory          "1G"                SILICA_LIMITS_DEFAULT_MEMORY
-            pool                           { python = 1 }      --warm
+            KEY                             VALUE               ORIGIN
+            listen                          "127.0.0.1:8585"    default
+            tls.certificate                 "/c"                --tls-certificate
+            tls.key                         "/k"                --tls-key
+            cells.timeout_seconds           20                  HOME/silica.toml:2
+            cells.timeout_seconds_max       60                  --set
+            cells.queue_max                 20                  SILICA_CELLS_QUEUE_MAX
+            limits.default.memory           "1G"                SILICA_LIMITS_DEFAULT_MEMORY
+            pool                            { python = 1 }      --warm
         "#]],
     );
 }

@@ -333,6 +333,7 @@ fn help_of_the_binary() {
               template     Build, list, show and remove templates
               approvals    See what waits for a person on a running server, and decide
               key          Make, list and revoke keys
+              secret       Store, list and delete secrets on a running server
               audit        Look at the audit log, export it, and check that nobody changed it
               doctor       Tell what this host offers and enforces, and what is missing
               config       Show the configuration of the server, and where each value comes from
@@ -403,11 +404,27 @@ fn help_of_run() {
                   --json                  Print one JSON object at the end and nothing before
                   --fresh                 Never use an interpreter forked from a warm one. A single run always
                                           starts its own; the flag is for scripts that must not depend on that
-                  --url <URL>             Use a server instead of this machine; the key is taken from SILICA_KEY
-                  --server                Use the server of SILICA_URL
-                  --ca <FILE>             A certificate to trust besides those of the system, PEM [default:
-                                          SILICA_CA]
               -h, --help                  Print help
+
+            Network:
+                  --net <RULE>                      Let the code reach a host: HOST, HOST:PORT or
+                                                    HOST:PORT/PROTOCOL (tls, http, tcp), or `open` for every
+                                                    public host on ports 80 and 443; can be given again
+                  --net-private <CIDR>              Let the code reach a range of addresses that are not public,
+                                                    if a rule names the host; can be given again
+                  --net-host <NAME=ADDRESS>         Use an address for a name instead of looking it up; can be
+                                                    given again
+                  --net-roots <FILE>                Trust the authorities of a PEM file beside the public ones
+                  --secret <NAME=FILE@HOST[,HOST]>  Let the code use a secret at some hosts and never see it:
+                                                    the variable NAME holds a placeholder, which headers of
+                                                    requests to these hosts may carry. The value is in FILE, or
+                                                    in a variable of this machine as env:VARIABLE; can be given
+                                                    again
+                  --url <URL>                       Use a server instead of this machine; the key is taken from
+                                                    SILICA_KEY
+                  --server                          Use the server of SILICA_URL
+                  --ca <FILE>                       A certificate to trust besides those of the system, PEM
+                                                    [default: SILICA_CA]
 
             Limits:
                   --memory <SIZE>        Memory for all processes and files together [default: 512M]

@@ -90,6 +90,8 @@ impl fmt::Display for RuleTarget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host(pattern) => write!(formatter, "{pattern}"),
+            // In brackets, since a port may follow.
+            Self::Range(range) if range.first().is_ipv6() => write!(formatter, "[{range}]"),
             Self::Range(range) => write!(formatter, "{range}"),
         }
     }

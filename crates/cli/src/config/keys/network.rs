@@ -38,9 +38,6 @@ pub(super) const NETWORK: &[Key] = &[
         List { of: RANGE, items_max: ENTRIES_MAX, separator: Some(',') },
         "Ranges that are not public and may be reached all the same, such as 10.1.0.0/16; never the \
          server's own port"),
-    key!("network.hosts" => network.hosts,
-        Table { name: NAME, of: ADDRESS, entries_max: ENTRIES_MAX },
-        "Addresses of names, which are not looked up then", Some("\"db.internal\" = \"10.1.2.3\"")),
     key!("network.extra_roots" => network.extra_roots, Optional { of: PATH },
         "A PEM file of authorities that servers may be certified by, beside the public ones",
         Some("\"/etc/silica/roots.pem\"")),
@@ -73,6 +70,9 @@ pub(super) const NETWORK: &[Key] = &[
         "Connections of all sandboxes of one key at a time"),
     key!("network.server_connections" => network.server_connections, Whole(1..=COUNT_MAX),
         "Connections of all sandboxes at a time"),
+    key!("network.hosts" => network.hosts,
+        Table { name: NAME, of: ADDRESS, entries_max: ENTRIES_MAX },
+        "Addresses of names, which are not looked up then", Some("\"db.internal\" = \"10.1.2.3\"")),
     key!("secrets" => network.secrets,
         Table { name: INPUT_NAME, of: SECRET, entries_max: ENTRIES_MAX },
         "Files with secrets that every key may use in its sandboxes and never see, each with the \

@@ -45,7 +45,7 @@ fn examples_in_the_default_file_can_be_used() {
     let is_example =
         |line: &&str| keys().filter_map(|key| key.example).any(|example| line.ends_with(example));
     let examples = text.lines().filter(|line| line.starts_with("# ")).filter(is_example);
-    assert_eq!(examples.count(), 15);
+    assert_eq!(examples.count(), 19);
     let used: Vec<&str> = text
         .lines()
         .map(|line| if is_example(&line) { line.trim_start_matches("# ") } else { line })
@@ -88,6 +88,8 @@ fn literal() -> impl Strategy<Value = String> {
         "openai",
         "no",
         "bearer",
+        "list",
+        "open",
     ]);
     let text = prop_oneof![
         word.clone(),

@@ -13,6 +13,7 @@ fn rules_are_read_from_short_texts() {
         ("api.example.com/http", "api.example.com:80/http"),
         ("93.184.215.0/24", "93.184.215.0/24:443/tls"),
         ("93.184.215.0/24:5432/tcp", "93.184.215.0/24:5432/tcp"),
+        ("[2606:2800::/32]:443/tls", "[2606:2800::/32]:443/tls"),
     ] {
         let rule: NetworkRule = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(rule.to_string(), meant, "{text}");
