@@ -78,13 +78,14 @@ pub(super) async fn prepare(
     };
     let scope = Scope { secrets: &secrets, granted: &grant.secrets, verified };
     let (mut parts, body) = request.into_parts();
+    // Before values come in: a guest may name an injected header in `Connection`.
+    headers::clean_request(&mut parts.headers, upgrade);
     let mut record = RequestRecord {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         status: 0,
         secrets: substitute_head(&mut parts, &scope)?,
     };
-    headers::clean_request(&mut parts.headers, upgrade);
     let needles = Needles::of_values(scope.usable());
     if needles.is_some() {
         // An encoded answer cannot be searched, and parts of a value are not found.
