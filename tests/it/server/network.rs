@@ -209,6 +209,12 @@ fn a_person_decides_about_a_host() {
     assert_eq!((&approved["state"], &approved["scope"]), (&json!("approved"), &json!("sandbox")));
     assert!(eventually(TIMEOUT, || sandbox.print(&fetch(&url)).contains("/asked")));
     assert_eq!(pending(), json!([]));
+    // Plain HTTP on a port of its own, through the proxy, can be asked about, too.
+    let plain = format!("http://{NAME}:{}/plain", upstream.plain_port);
+    sandbox.print(&fetch(&plain));
+    let id = pending()[0]["id"].as_str().unwrap().to_owned();
+    boss.post(&format!("/v1/approvals/{id}/approve"), &json!({"scope": "sandbox"})).expect(200);
+    assert!(eventually(TIMEOUT, || sandbox.print(&fetch(&plain)).contains("/plain")));
     // Another sandbox of the same key asks for itself.
     let other = TestSandbox::new(&owner, &json!({"network": rules}));
     other.print(&fetch(&url));
@@ -218,7 +224,7 @@ fn a_person_decides_about_a_host() {
     let started = std::time::Instant::now();
     assert!(!other.print(&fetch(&url)).contains("\"path\""));
     assert!(started.elapsed().as_millis() < 900, "the decision is there at once");
-    assert_eq!(upstream.seen().len(), 1);
+    assert_eq!(upstream.seen().len(), 2);
 }
 
 #[test]

@@ -252,7 +252,8 @@ impl HttpConnection {
         }
         let leave = self.decide(&request, &host, port).await?;
         let expected = if self.secure { RuleProtocol::Tls } else { RuleProtocol::Http };
-        if leave.grant.protocol != expected {
+        // Any bytes may be HTTP.
+        if ![expected, RuleProtocol::Tcp].contains(&leave.grant.protocol) {
             let why = format!("the rule for {host}:{port} is for {}", leave.grant.protocol.name());
             return Err(Refusal::forbidden("protocol_not_allowed", why));
         }

@@ -187,7 +187,7 @@ fn no_longer(policy: &EffectivePolicy, connection: &Connection) -> Option<Refusa
         (ConnectionKind::Pass, RuleProtocol::Tls) => !grant.intercept,
         // What is read may be judged request by request.
         (ConnectionKind::Intercept, RuleProtocol::Tls)
-        | (ConnectionKind::Http, RuleProtocol::Http)
+        | (ConnectionKind::Http, RuleProtocol::Http | RuleProtocol::Tcp)
         | (ConnectionKind::Tcp, RuleProtocol::Tcp) => true,
         _ => false,
     };
