@@ -188,7 +188,8 @@ async fn injected_header_replaces_the_guests() {
     let (rig, site) = rig(secret, quiet).await;
     exchange(&rig, &get("/", "Authorization: mine\r\nauthorization: too\r\n")).await;
     let dropping = get("/", "Authorization: mine\r\n");
-    exchange(&rig, &dropping.replace("Connection: close", "Connection: close, Authorization")).await;
+    exchange(&rig, &dropping.replace("Connection: close", "Connection: close, Authorization"))
+        .await;
     assert_eq!(site.requests().len(), 2);
     for seen in site.requests() {
         assert_eq!(seen.matches("authorization").count(), 1, "{seen}");
