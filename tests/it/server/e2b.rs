@@ -121,7 +121,7 @@ fn what_cannot_be_had_is_refused_and_not_ignored() {
     let owner = server.tenant();
     for (field, value) in [
         ("autoPause", json!(true)),
-        ("network", json!({"allowOut": ["example.org"]})),
+        ("network", json!({"dnsServers": ["1.1.1.1"]})),
         ("volumeMounts", json!([{"name": "a", "path": "/b"}])),
         ("something", json!("new")),
     ] {
@@ -129,6 +129,9 @@ fn what_cannot_be_had_is_refused_and_not_ignored() {
         let message = refused.expect(400).json()["message"].as_str().unwrap().to_owned();
         assert!(message.contains(field), "{message}");
     }
+    let network = json!({"templateID": "base", "network": {"allowOut": ["example.org"]}});
+    let message = owner.post("/v2/sandboxes", &network).expect(403).json()["message"].clone();
+    assert!(message.as_str().unwrap().contains("network"), "{message}");
     let nothing = json!({"templateID": "base", "autoPause": false, "network": {"denyOut": ["0.0.0.0/0"]},
         "something": null, "autoResume": {"enabled": false}, "allow_internet_access": true});
     let made = owner.post("/sandboxes", &nothing).expect(201).json();

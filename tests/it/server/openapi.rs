@@ -174,6 +174,7 @@ fn every_operation_does_what_the_document_says() {
     commands(&mut caller);
     files(&mut caller);
     ports(&mut caller);
+    network_and_secrets(&mut caller);
     approvals(&mut caller);
     prompts(&mut caller);
     keys_and_audit(&mut caller);
@@ -237,6 +238,23 @@ fn run_and_sandboxes(caller: &mut Caller) {
     assert_eq!(caller.json(200, "undo", &json!({"mark": mark["id"]})), mark);
     let watched = caller.want(200, "watchSandboxes", "", "").json();
     assert_eq!(watched["sandboxes"][0]["id"], sandbox["id"]);
+}
+
+fn network_and_secrets(caller: &mut Caller) {
+    let network = json!({"mode": "none", "expose": [8000, 9000]}).to_string();
+    caller.want(204, "setNetwork", "", &network);
+    let shown = caller.want(200, "getNetwork", "", "").json();
+    assert_eq!((&shown["mode"], &shown["expose"]), (&json!("none"), &json!([8000, 9000])));
+    let checked = caller.json(200, "checkNetwork", &json!({"host": "api.example.com"}));
+    assert_eq!(checked["code"], "no_network");
+    caller.want(200, "listConnections", "", "");
+    let secret = json!({"value": "sk-0123456789", "hosts": ["api.example.com"], "env": "KEY"});
+    caller.name("secret", "far");
+    caller.json(201, "putSecret", &secret);
+    caller.json(200, "putSecret", &secret);
+    caller.want(200, "getSecret", "", "");
+    assert_eq!(caller.want(200, "listSecrets", "", "").json()["secrets"][0]["name"], "far");
+    caller.want(204, "deleteSecret", "", "");
 }
 
 fn kernels_and_cells(caller: &mut Caller) {

@@ -148,9 +148,9 @@ routes! {
     post "/v1/approvals/{approval}/deny" => approvals::deny;
 
     get "/v1/secrets" => secrets::list;
-    get "/v1/secrets/{name}" => secrets::get;
-    put "/v1/secrets/{name}" => secrets::put;
-    delete "/v1/secrets/{name}" => secrets::delete;
+    get "/v1/secrets/{secret}" => secrets::get;
+    put "/v1/secrets/{secret}" => secrets::put;
+    delete "/v1/secrets/{secret}" => secrets::delete;
 
     get "/v1/templates" => templates::list;
     get "/v1/templates/{name}" => templates::get;

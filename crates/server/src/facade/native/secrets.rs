@@ -62,7 +62,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Respo
     Ok(Answer(SecretList { secrets }).into_response())
 }
 
-/// `GET /v1/secrets/{name}`
+/// `GET /v1/secrets/{secret}`
 pub(crate) async fn get(
     State(app): State<App>,
     caller: Caller,
@@ -72,7 +72,7 @@ pub(crate) async fn get(
     Ok(Answer(Secret::from(secret)).into_response())
 }
 
-/// `PUT /v1/secrets/{name}`
+/// `PUT /v1/secrets/{secret}`
 pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
@@ -88,7 +88,7 @@ pub(crate) async fn put(
     Ok((status, Answer(Secret::from(secret))).into_response())
 }
 
-/// `DELETE /v1/secrets/{name}`
+/// `DELETE /v1/secrets/{secret}`
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,

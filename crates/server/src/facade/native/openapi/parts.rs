@@ -297,13 +297,14 @@ impl Response {
 }
 
 /// The parameters in paths: name, description, example, and the error if there is no such thing.
-const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 10] = [
+const PATH_PARAMETERS: [(&str, &str, &str, Option<Code>); 11] = [
     ("sandbox", "The id of a sandbox", "sbx0", Some(Code::SandboxNotFound)),
     ("kernel", "The id of a kernel in it", "k1", Some(Code::KernelNotFound)),
     ("cell", "The id of a cell in it", "c1", Some(Code::CellNotFound)),
     ("command", "The id of a command in it", "p1", Some(Code::CommandNotFound)),
     ("port", "The number of a port in it", "8000", None),
     ("name", "The name of a template", "code-interpreter", Some(Code::TemplateNotFound)),
+    ("secret", "The name of a secret", "openai", Some(Code::SecretNotFound)),
     ("id", "The id of a key", "key_0", Some(Code::KeyNotFound)),
     ("approval", "The id of an approval", "apr_0", Some(Code::ApprovalNotFound)),
     ("snapshot", "The id of a snapshot", "snp0", Some(Code::SnapshotNotFound)),

@@ -36,7 +36,7 @@ pub(super) fn approvals() -> Vec<Operation> {
 }
 
 pub(super) fn secrets() -> Vec<Operation> {
-    let one = "/v1/secrets/{name}";
+    let one = "/v1/secrets/{secret}";
     vec![
         operation("get", "/v1/secrets", "listSecrets", "List secrets")
             .about("The key's own and those that the operator offers; never a value.")
