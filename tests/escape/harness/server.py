@@ -132,8 +132,9 @@ class Server:
         """The records of the audit log, as the operator exports them."""
         command = [*as_user(self.uid), str(self.ground.binary), "audit", "export"]
         environment = {"PATH": os.environ["PATH"], "SILICA_HOME": str(self.home)}
-        lines = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.splitlines()
-        records = [json.loads(line) for line in lines]
+        lines = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.split("\n")
+        # Not `splitlines`: a name in a record may hold what Unicode calls an end of a line.
+        records = [json.loads(line) for line in lines if line]
         return [{**one, **json.loads(one["body"])} for one in records if "body" in one]
 
     def alive(self) -> bool:

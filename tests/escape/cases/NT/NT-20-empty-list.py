@@ -6,8 +6,8 @@ Source: sandbox-runtime CVE-2025-66479
 Tiers: jail contained
 """
 
-EMPTY = ({}, {"allow": []}, {"mode": "list"}, {"mode": "list", "allow": [], "deny": []}, {"mode": "none"}, {"mode": "none", "allow": ["api.far.test:28080/http"]}, {"allow": ["api.far.test:28080/http"], "deny": ["*.far.test"]}, {"allow": ["api.far.test:28080/http"], "deny": ["api.far.test"]})
-BROKEN = ({"allow": None}, {"allow": {}}, {"allow": "api.far.test"}, {"allow": [None]}, {"allow": [{}]}, {"allow": [[]]}, {"allow": [1]}, {"mode": "all"}, {"mode": ["open"]}, {"allowed": []}, {"allow": [{"host": "api.far.test", "port": 1}]}, {"allow": [{"host": "api.far.test", "methods": "GET"}]}, {"allow": ["api.far.test"] * 5000})
+EMPTY = ({}, {"allow": None}, {"allow": []}, {"mode": "list"}, {"mode": "list", "allow": [], "deny": []}, {"mode": "none"}, {"mode": "none", "allow": ["api.far.test:28080/http"]}, {"allow": ["api.far.test:28080/http"], "deny": ["*.far.test"]}, {"allow": ["api.far.test:28080/http"], "deny": ["api.far.test"]})
+BROKEN = ({"allow": {}}, {"allow": "api.far.test"}, {"allow": [None]}, {"allow": [{}]}, {"allow": [[]]}, {"allow": [1]}, {"mode": "all"}, {"mode": ["open"]}, {"allowed": []}, {"allow": [{"host": "api.far.test", "port": 1}]}, {"allow": [{"host": "api.far.test", "methods": "GET"}]}, {"allow": ["api.far.test"] * 5000})
 
 
 def inside():
