@@ -5,6 +5,7 @@ The ports are fixed and the address is of this run alone, so that rules are cons
 """
 
 import base64
+import contextlib
 import gzip
 import http.server
 import json
@@ -333,6 +334,9 @@ class RawServer:
                 pass  # The peer has closed the connection.
 
     def close(self) -> None:
+        # Wakes the thread that accepts, which otherwise keeps the socket in the kernel.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
 

@@ -173,7 +173,8 @@ def test_refusals_of_the_control_plane():
     check(control("GET", "/sandboxes/i00000000000000000000"), 404)
     check(control("POST", "/v2/sandboxes", '{"templateID":"nowhere"}'), 404)
     check(control("POST", "/v2/sandboxes", "not json"), 400)
-    for field in ('"autoPause":true', '"network":{"allowOut":["1.1.1.1"]}', '"volumeMounts":[{"name":"a","path":"/b"}]',
+    check(control("POST", "/v2/sandboxes", '{"templateID":"base","network":{"allowOut":["1.1.1.1"]}}'), 403)
+    for field in ('"autoPause":true', '"network":{"dnsServers":["1.1.1.1"]}', '"volumeMounts":[{"name":"a","path":"/b"}]',
                   '"mcp":{"x":{}, "y":1}', '"network":{"allowPublicTraffic":"yes"}', '"unheard":"of"', '"timeout":99999999'):  # fmt: skip
         check(control("POST", "/v2/sandboxes", f'{{"templateID":"base",{field}}}'), 400)
     check(control("POST", "/v3/templates", "{}"), 501)

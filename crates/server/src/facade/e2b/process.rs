@@ -13,7 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use silica_engine::TerminalSize;
-use silica_sessions::{Command, CommandInvocation, CommandPhase, CommandRequest, Session};
+use silica_sessions::{
+    Command, CommandInvocation, CommandPhase, CommandRequest, Session, SessionError,
+};
 
 use super::access::{E2bJson, EnvdSession, header};
 use super::error::{E2bError, E2bResult};
@@ -155,7 +157,11 @@ pub(super) async fn start(
         terminal: message.pty.map(Into::into),
         tag: message.tag,
     };
-    let command = session.run_command(request).await?;
+    let command = session.run_command(request).await.map_err(|error| match error {
+        // A directory in which no command starts is a wrong argument, as one that does not exist.
+        SessionError::File(error) => E2bError::Problem(error.into()),
+        error => error.into(),
+    })?;
     let reader = command.log.read(0);
     // The stream ends at the deadline, not when the command has been killed: the client disconnects
     // then.
