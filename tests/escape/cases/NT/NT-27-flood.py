@@ -1,7 +1,7 @@
 """NT-27: Use the network up.
 
 Claim: Connections, look-ups, names and bytes of a sandbox are bounded; floods, silent peers and readers that do not read cost others nothing.
-Technique: Thousands of connections and look-ups, slow heads, large bodies that are not read, floods of resets, continuations and settings in HTTP/2, endless and malformed answers; beside a sandbox of another key that works.
+Technique: Thousands of connections and look-ups, slow heads, large bodies that are not read, endless and malformed answers; beside a sandbox of another key that works.
 Source: -
 Tiers: jail bounded
 """
@@ -60,26 +60,6 @@ def inside():
     time.sleep(1)
     attack.say("answers", {path: attack.status_of(attack.reach("api.far.test", 28080, attack.request("GET", path, "api.far.test:28080"))) for path in ("/head", "/garbage")})
 
-    def flood(frames):
-        stream = attack.secure(socket.create_connection(("api.far.test", 28443), 10), "api.far.test", ("h2",))
-        stream.settimeout(5)
-        try:
-            stream.sendall(attack.H2_START)
-            for frame in frames:
-                stream.sendall(frame)
-        except OSError:
-            return "closed"
-        # Whatever was accepted, the end of it is not open for ever.
-        return "closed" if attack.exchange(stream) is not None else "open"
-
-    own = "api.far.test:28443"
-    attack.say("resets", flood(attack.h2_request(1 + 2 * n, own, "/") + attack.h2_frame(3, 0, 1 + 2 * n, b"\0\0\0\x08") for n in range(5000)))
-    attack.say("settings", flood(attack.h2_frame(4, 0, 0) * 100 for _ in range(300)))
-    first = attack.h2_frame(1, 1, 1, b"\x82")
-    attack.say("continuations", flood([first, *(attack.h2_frame(9, 0, 1, b"\0\1x\x01y" * 3000) for _ in range(300))]))
-    bomb = attack.h2_field("x", "y" * 100) + b"\x7e" * 16000
-    attack.say("table", flood(attack.h2_frame(1, 5, 1 + 2 * n, b"\x82\x87" + bomb) for n in range(50)))
-
 
 WORK = """
 import socket, time
@@ -110,8 +90,6 @@ def outside(trial):
     trial.check(trial.found["names"] <= 50, f"{trial.found['names']} names")
     trial.check(trial.found["slow heads"] < 14, f"slow heads lasted {trial.found['slow heads']:.1f} s")
     trial.equal(trial.found["answers"], {"/head": "502", "/garbage": "502"}, "hostile answers")
-    for name in ("resets", "settings", "continuations", "table"):
-        trial.equal(trial.found.get(name), "closed", name)
     done = worker.want(200, "GET", f"{path}/{working}?wait=60")
     trial.check(done["outcome"] == "ok" and float(done["stdout"]) < 2, f"the worker: {done['outcome']} {done['stdout']}")
     usage = trial.api.want(200, "GET", f"/v1/sandboxes/{trial.id}/network")["usage"]
