@@ -65,10 +65,15 @@ ENDLESS_SECONDS_MAX = 60
 class Far:
     """All servers of the far side."""
 
+    made = 0
+    """How many this process has made."""
+
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="silica-far-"))
         os.chmod(self.directory, 0o755)
-        number = os.getpid() % 60000 + 1
+        Far.made += 1
+        # Another one for each: sockets of an earlier far side may still be there.
+        number = (os.getpid() * 7 + Far.made) % 60000 + 1
         self.address = f"127.77.{number >> 8}.{number & 255}"
         self.seen: list[dict] = []
         self.connections: list[int] = []
